@@ -1,0 +1,95 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { runner } from "node-pg-migrate";
+import pg from "pg";
+import { unavailable } from "./errors.ts";
+import type { Logger } from "./logging.ts";
+
+/**
+ * A pool whose idle connections may die (a restart of the server) without ending the process.
+ *
+ * @param url The program's own role. The schema is the role's search_path.
+ * @param options.synchronousCommit `false` lets a commit return before it is on disk: only for
+ *   writes that a later synchronous commit carries along.
+ */
+export function createPool(
+  url: string,
+  logger: Logger,
+  options: { max?: number; synchronousCommit?: boolean; applicationName: string },
+): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: options.max ?? 10,
+    application_name: options.applicationName,
+    connectionTimeoutMillis: 5_000,
+    ...(options.synchronousCommit === false && { options: "-c synchronous_commit=off" }),
+  });
+  pool.on("error", (error) => logger.warn({ error: error.message }, "database connection lost"));
+  return pool;
+}
+
+/** SQLSTATE classes and system codes that say "the server went away or is not up yet". */
+const LOST_SQLSTATES = new Set(["57P01", "57P02", "57P03", "08000", "08003", "08006", "25006"]);
+const LOST_SYSTEM_CODES = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOENT"]);
+const LOST_MESSAGES =
+  /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error/;
+
+/** True where the statement failed because of the connection, not because of what it said. */
+export function isConnectionLoss(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const code = "code" in error ? String(error.code) : "";
+  return (
+    LOST_SQLSTATES.has(code) || LOST_SYSTEM_CODES.has(code) || LOST_MESSAGES.test(error.message)
+  );
+}
+
+/**
+ * Repeats a statement over a restart of the server. Only for idempotent ones: the first try may
+ * have been committed before its answer was lost.
+ *
+ * @param patienceMs How long to go on trying. Then: HttpError 503 with retry-after.
+ */
+export async function overConnectionLoss<T>(
+  patienceMs: number,
+  statement: () => Promise<T>,
+): Promise<T> {
+  const deadline = Date.now() + patienceMs;
+  for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 1_000)) {
+    try {
+      return await statement();
+    } catch (error) {
+      if (!isConnectionLoss(error)) throw error;
+      if (Date.now() + pauseMs > deadline) {
+        throw unavailable("The database does not answer. Try again shortly.", 2);
+      }
+      await delay(pauseMs);
+    }
+  }
+}
+
+/**
+ * Brings a program's schema up to date; replicas that start together wait for each other.
+ *
+ * @param directory Holds `<number>_<name>.sql` files, applied in order, each in a transaction.
+ */
+export async function migrate(
+  url: string,
+  schema: string,
+  directory: string,
+  logger: Logger,
+): Promise<void> {
+  await runner({
+    databaseUrl: url,
+    dir: directory,
+    direction: "up",
+    migrationsTable: "schema_migration",
+    schema,
+    checkOrder: true,
+    advisoryLockMode: "wait",
+    logger: {
+      debug: () => {},
+      info: () => {},
+      warn: (message) => logger.warn(message),
+      error: (message) => logger.error(message),
+    },
+  });
+}
