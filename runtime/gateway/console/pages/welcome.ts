@@ -1,0 +1,67 @@
+import { html } from "hono/html";
+import { layout, type Markup } from "./layout.ts";
+
+export interface WelcomeProps {
+  signedIn: boolean;
+  urls: { agents: string; models: string };
+  /** Only for those who signed in: names and tokens are nobody else's business. */
+  graphIds: string[];
+  devToken: string | undefined;
+}
+
+export function welcomePage(props: WelcomeProps): Markup {
+  const { signedIn, urls, graphIds } = props;
+  return layout({
+    title: "Welcome",
+    signedIn,
+    content: html`<section class="intro">
+<h1>The platform is running</h1>
+<p class="muted">Your agents answer at one door, their calls to models go through another, and every run leaves a trace.</p>
+</section>
+<section class="cards">
+<article class="card">
+<h2>Agents</h2>
+<p><code>${urls.agents}</code></p>
+${agentList(signedIn, graphIds)}
+</article>
+<article class="card">
+<h2>Models</h2>
+<p><code>${urls.models}/v1</code></p>
+<p class="muted">Speaks the OpenAI wire: give this address to an SDK as its base URL, with a consumer token as its key.</p>
+</article>
+<article class="card">
+<h2>Traces</h2>
+<p><a class="button primary" href="/traces">See what your agents did</a></p>
+<p class="muted">One trace a call, a waterfall of every step.</p>
+</article>
+</section>
+<section class="card">
+<h2>Call an agent</h2>
+<pre class="code"><code>${curl(props)}</code></pre>
+${signedIn ? "" : html`<p class="muted">Put your token and the graph id of your agent in. <a href="/sign-in">Sign in</a> to see which agents run here.</p>`}
+</section>`,
+  });
+}
+
+function agentList(signedIn: boolean, graphIds: string[]): Markup | string {
+  if (!signedIn) return "";
+  if (graphIds.length === 0) return html`<p class="muted">No agent is deployed yet.</p>`;
+  return html`<ul class="tags">${graphIds.map((id) => html`<li class="tag">${id}</li>`)}</ul>`;
+}
+
+/** A call that can be pasted into a shell. */
+export function curl({ urls, graphIds, devToken, signedIn }: WelcomeProps): string {
+  const graphId = (signedIn && graphIds[0]) || "<graph id>";
+  const token = (signedIn && devToken) || "<token>";
+  const body = {
+    assistant_id: graphId,
+    input: { messages: [{ role: "human", content: "What time is it?" }] },
+  };
+  return [
+    `curl -s ${urls.agents}/runs/wait`,
+    `-H 'Authorization: Bearer ${token}'`,
+    `-H 'X-Graph-ID: ${graphId}'`,
+    "-H 'Content-Type: application/json'",
+    `-d '${JSON.stringify(body)}'`,
+  ].join(" \\\n  ");
+}

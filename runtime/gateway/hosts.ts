@@ -1,0 +1,82 @@
+import { z } from "zod";
+import { HttpError } from "../common/errors.ts";
+
+/** The host names of the one port, lower-case and without a port. */
+export const hostNames = z.object({
+  agents: z.string().toLowerCase().default("agents.localhost"),
+  models: z.string().toLowerCase().default("ai-gateway.localhost"),
+  traces: z.string().toLowerCase().default("traces.localhost"),
+  tools: z.string().toLowerCase().default("mcp.localhost"),
+  console: z.string().toLowerCase().default("console.localhost"),
+});
+
+export type HostNames = z.infer<typeof hostNames>;
+
+/** What stands behind the port. */
+export type Door = "agents" | "models" | "tools" | "console" | "traces";
+
+/** The machine itself: all doors are open here, told apart by path, so no hosts file is needed. */
+const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
+const CONSOLE_PATH = /^\/(?:$|(?:traces|assets)(?:\/|$)|sign-in$|sign-out$)/;
+const MODELS_PATH = /^\/v1(?:\/|$)/;
+
+/**
+ * Finds the door that a request is for.
+ *
+ * A host that isn't ours is refused: a page that points its own name at this machine (DNS
+ * rebinding) gets nothing.
+ *
+ * @param url The request's absolute URL.
+ * @param path Its path alone.
+ * @throws HttpError 421 that names the hosts.
+ */
+export function createDoorkeeper(names: HostNames): (url: string, path: string) => Door {
+  const doors = new Map<string, Door>();
+  for (const door of ["console", "tools", "traces", "models", "agents"] as const) {
+    doors.set(names[door], door);
+  }
+  const hosts = [...doors.keys(), ...LOOPBACK];
+  return (url, path) => {
+    const host = hostOf(url);
+    const door = doors.get(host);
+    if (door !== undefined) return door;
+    if (!LOOPBACK.has(host)) {
+      throw new HttpError(
+        421,
+        "misdirected_request",
+        `This server does not answer for the host ${host}. Use one of: ${hosts.join(", ")}.`,
+        { details: { hosts } },
+      );
+    }
+    if (MODELS_PATH.test(path)) return "models";
+    return CONSOLE_PATH.test(path) ? "console" : "agents";
+  };
+}
+
+/** The host of an absolute URL without its port. Cheaper than `new URL`, on every call's way. */
+function hostOf(url: string): string {
+  const start = url.indexOf("//") + 2;
+  const end = url.indexOf("/", start);
+  const authority = end === -1 ? url.slice(start) : url.slice(start, end);
+  return authority.replace(/:\d*$/, "").toLowerCase();
+}
+
+/** Path and query of an absolute URL, as the server has normalised them. */
+export function pathAndQuery(url: string): string {
+  const start = url.indexOf("/", url.indexOf("//") + 2);
+  return start === -1 ? "/" : url.slice(start);
+}
+
+/**
+ * Where agents and models answer, for someone who reached us by `url`: the same address on the
+ * machine itself, else the host names of their own.
+ */
+export function serviceUrls(url: string, https: boolean, names: HostNames) {
+  const { hostname, port, host } = new URL(url);
+  const scheme = https ? "https" : "http";
+  const at = (name: string) => `${scheme}://${name}${port === "" ? "" : `:${port}`}`;
+  if (LOOPBACK.has(hostname)) {
+    return { agents: `${scheme}://${host}`, models: `${scheme}://${host}` };
+  }
+  return { agents: at(names.agents), models: at(names.models) };
+}

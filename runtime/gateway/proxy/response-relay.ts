@@ -1,0 +1,83 @@
+import type { ServerResponse } from "node:http";
+import type { Dispatcher } from "undici";
+import { downstreamHeaders } from "./headers.ts";
+
+/** How the relay of one answer ended. */
+export type RelayOutcome =
+  /** The whole answer was handed to the client's connection. */
+  | { kind: "sent"; status: number }
+  /** The client left first; the upstream's connection has been cut. */
+  | { kind: "client-gone" }
+  /** The upstream broke off within its answer; the client's connection has been cut. */
+  | { kind: "truncated"; status: number; error: Error }
+  /** The upstream gave no answer and the client has had nothing yet. */
+  | { kind: "failed"; error: Error; reachedUpstream: boolean };
+
+/** An undici handler that writes one answer into a client's response as its bytes come. */
+export interface ResponseRelay {
+  handler: Dispatcher.DispatchHandler;
+  outcome: Promise<RelayOutcome>;
+}
+
+/**
+ * Backpressure goes both ways: a client that reads slowly pauses the upstream's socket.
+ *
+ * @param added Headers that the answer gets from us, by lower-case name.
+ */
+export function relayResponse(
+  outgoing: ServerResponse,
+  added: Readonly<Record<string, string>>,
+): ResponseRelay {
+  const { promise: outcome, resolve } = Promise.withResolvers<RelayOutcome>();
+  let controller: Dispatcher.DispatchController | undefined;
+  let status: number | undefined;
+  let written = false;
+
+  const settle = (result: RelayOutcome) => {
+    outgoing.off("close", onClose).off("drain", onDrain).off("finish", onFinish);
+    resolve(result);
+  };
+  const onFinish = () => settle({ kind: "sent", status: status ?? outgoing.statusCode });
+  const onDrain = () => controller?.resume();
+  const onClose = () => {
+    controller?.abort(new Error("the client went away"));
+    settle({ kind: "client-gone" });
+  };
+  outgoing.on("close", onClose).on("drain", onDrain).on("finish", onFinish);
+
+  const handler: Dispatcher.DispatchHandler = {
+    onRequestStart(started) {
+      controller = started;
+      // The client may have left while the connection was being made.
+      if (outgoing.destroyed) started.abort(new Error("the client went away"));
+    },
+    onResponseStart(_, code, headers) {
+      if (code < 200) return;
+      status = code;
+      outgoing.writeHead(code, downstreamHeaders(headers, added));
+      // What comes in one packet leaves in one: headers alone are sent only if the body is late.
+      process.nextTick(() => {
+        if (!written && !outgoing.writableEnded && !outgoing.destroyed) outgoing.flushHeaders();
+      });
+    },
+    onResponseData(current, chunk) {
+      written = true;
+      if (!outgoing.write(chunk)) current.pause();
+    },
+    onResponseEnd() {
+      outgoing.end();
+    },
+    onResponseError(_, error) {
+      if (status !== undefined) {
+        settle({ kind: "truncated", status, error });
+        // A clean end would pass a truncated body off as a whole one.
+        outgoing.destroy();
+      } else if (outgoing.destroyed) {
+        settle({ kind: "client-gone" });
+      } else {
+        settle({ kind: "failed", error, reachedUpstream: controller !== undefined });
+      }
+    },
+  };
+  return { handler, outcome };
+}

@@ -1,0 +1,68 @@
+import { Hono } from "hono";
+import { agentProtocolError, HttpError, notFound, unauthorized } from "../../common/errors.ts";
+import { ASSERTION_HEADER, type AssertionSigner } from "../../common/identity.ts";
+import { GRAPH_ID } from "../../common/telemetry.ts";
+import { authenticate } from "../authentication/authenticate.ts";
+import type { TokenVerifier } from "../authentication/token-verifier.ts";
+import type { GatewayEnv } from "../gateway-env.ts";
+import { type ForwarderDeps, forwardTo, observe } from "../proxy/forwarder.ts";
+import { answerErrors } from "../request-errors.ts";
+import type { RouteTable } from "../route-table.ts";
+
+export interface AgentsDeps extends ForwarderDeps {
+  verifier: TokenVerifier;
+  signer: AssertionSigner;
+  routes: RouteTable;
+}
+
+/** The agent front door: who calls, which graph, then everything else is the worker's. */
+export function agentRoutes(deps: AgentsDeps): Hono<GatewayEnv> {
+  const app = new Hono<GatewayEnv>();
+  answerErrors(app, agentProtocolError, deps.logger);
+  app.get("/ok", (c) => c.json({ ok: true }));
+  observe(app, deps, "CHAIN");
+  app.use(authenticate(deps.verifier));
+  app.all("*", async (c) => {
+    const identity = c.get("identity");
+    if (identity === undefined) throw unauthorized("This call needs a token.");
+    const graphId = requestedGraph(c.req.header("x-graph-id"), c.req.queries("graph_id"));
+    c.set("graphId", graphId);
+    c.get("span")?.setAttribute(GRAPH_ID, graphId);
+    const upstream = deps.routes.lookup(graphId);
+    if (upstream === undefined) {
+      throw notFound(`No agent with the graph id ${JSON.stringify(graphId)} is deployed.`);
+    }
+    const assertion = await deps.signer.sign(identity, graphId);
+    return forwardTo(deps, c, "worker", upstream, { [ASSERTION_HEADER]: assertion });
+  });
+  return app;
+}
+
+/**
+ * The graph that a call is for. The body is never looked at: routing must not depend on it.
+ *
+ * @throws HttpError 400 where the graph is missing or said twice with different words.
+ */
+export function requestedGraph(
+  header: string | undefined,
+  queried: readonly string[] | undefined,
+): string {
+  const named = new Set([...(header === undefined ? [] : [header]), ...(queried ?? [])]);
+  named.delete("");
+  const [graphId, other] = named;
+  if (graphId === undefined) {
+    throw new HttpError(
+      400,
+      "graph_id_missing",
+      "Say which agent this call is for: send the header `X-Graph-ID: <graph id>` or the query parameter `graph_id`.",
+    );
+  }
+  if (other !== undefined) {
+    throw new HttpError(
+      400,
+      "graph_id_ambiguous",
+      "The header X-Graph-ID and the query parameter graph_id name different graphs. Send one of them.",
+    );
+  }
+  return graphId;
+}
