@@ -1,0 +1,94 @@
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import type { RunEvent } from "./event-bus.ts";
+import type { WorkerContext } from "./request.ts";
+import { wireError } from "./wire-json.ts";
+
+/** Keeps idle connections open through proxies; clients ignore both forms. */
+const HEARTBEAT_MS = 2_000;
+/** A client that takes nothing for this long is given up. */
+const STALLED_MS = 60_000;
+
+/** Aborts when the client has gone away. */
+export function clientGone(c: WorkerContext): AbortSignal {
+  const controller = new AbortController();
+  const response = c.env.outgoing;
+  response.once("close", () => {
+    if (!response.writableFinished) controller.abort();
+  });
+  return controller.signal;
+}
+
+/**
+ * Answers with JSON that is not there yet: 200 and headers at once, so that the client knows its
+ * run, a newline as heartbeat every 2 s, then the JSON (LangGraph wire, `wait` and `join`).
+ */
+export async function sendWhenReady(
+  c: WorkerContext,
+  headers: Record<string, string>,
+  json: Promise<string | undefined>,
+): Promise<Response> {
+  const response = c.env.outgoing;
+  response.writeHead(200, { "content-type": "application/json", ...headers });
+  response.flushHeaders();
+  const heartbeat = setInterval(() => response.write("\n"), HEARTBEAT_MS);
+  try {
+    response.end((await json) ?? "{}");
+  } catch (error) {
+    // The status is sent. The SDKs raise on __error__.
+    response.end(JSON.stringify({ __error__: wireError(error) }));
+  } finally {
+    clearInterval(heartbeat);
+  }
+  return RESPONSE_ALREADY_SENT;
+}
+
+/** Answers with server-sent events as they come, no faster than the client takes them. */
+export async function sendEvents(
+  c: WorkerContext,
+  headers: Record<string, string>,
+  events: AsyncIterable<RunEvent>,
+): Promise<Response> {
+  const response = c.env.outgoing;
+  response.writeHead(200, {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",
+    ...headers,
+  });
+  response.flushHeaders();
+  const heartbeat = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(": heartbeat\n\n");
+  }, HEARTBEAT_MS);
+  try {
+    for await (const event of events) {
+      if (!response.write(frame(event))) await drained(response);
+    }
+  } catch (error) {
+    response.write(`event: error\ndata: ${JSON.stringify(wireError(error))}\n\n`);
+  } finally {
+    clearInterval(heartbeat);
+    response.end();
+  }
+  return RESPONSE_ALREADY_SENT;
+}
+
+function frame({ id, event, data }: RunEvent): string {
+  return `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`;
+}
+
+async function drained(response: ServerResponse): Promise<void> {
+  if (response.destroyed) return;
+  const stalled = AbortSignal.timeout(STALLED_MS);
+  const over = new AbortController();
+  const options = { signal: AbortSignal.any([stalled, over.signal]) };
+  try {
+    await Promise.race([once(response, "drain", options), once(response, "close", options)]);
+  } catch (error) {
+    if (!stalled.aborted) throw error;
+    response.destroy();
+  } finally {
+    over.abort();
+  }
+}

@@ -1,0 +1,37 @@
+import { z } from "zod";
+
+const milliseconds = (fallback: number) => z.coerce.number().int().positive().default(fallback);
+
+/** The worker's environment. Durations in ms. */
+export const configuration = z.object({
+  PORT: z.coerce.number().int().min(0).max(65_535).default(8000),
+  BIND_ADDRESSES: z
+    .string()
+    .default("0.0.0.0")
+    .transform((list) => list.split(",")),
+  LOG_LEVEL: z.enum(["debug", "info", "warn", "error"]).default("info"),
+  DRAIN_MS: milliseconds(30_000),
+  DATABASE_URL: z.url(),
+  /** Connections of the pool for runs, and as many again for checkpoints. */
+  DATABASE_CONNECTIONS: z.coerce.number().int().positive().default(10),
+  LANGGRAPH_CONFIG: z.string().default("langgraph.json"),
+  ASSERTION_PUBLIC_KEY: z.string(),
+  OPENAI_BASE_URL: z.url().optional(),
+  SPANS_DATABASE_URL: z.url().optional(),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional(),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: z.url().optional(),
+  /** Runs executed at a time; more wait in the queue. */
+  CONCURRENT_RUNS: z.coerce.number().int().positive().default(64),
+  LEASE_MS: milliseconds(15_000),
+  HEARTBEAT_MS: milliseconds(5_000),
+  REAPER_MS: milliseconds(5_000),
+  /** How often a run may be started before it counts as failed. */
+  MAX_ATTEMPTS: z.coerce.number().int().positive().default(4),
+  BODY_LIMIT_BYTES: z.coerce
+    .number()
+    .int()
+    .positive()
+    .default(10 * 1024 * 1024),
+});
+
+export type Configuration = z.output<typeof configuration>;

@@ -1,0 +1,122 @@
+import { fileURLToPath } from "node:url";
+import { readEnvironment } from "../common/configuration.ts";
+import { UserError } from "../common/errors.ts";
+import { createAssertionVerifier } from "../common/identity.ts";
+import { createLogger } from "../common/logging.ts";
+import { createPool, migrate } from "../common/postgres.ts";
+import { serve } from "../common/server.ts";
+import { startTelemetry } from "../common/telemetry.ts";
+import { createApp } from "./app.ts";
+import { configuration } from "./configuration.ts";
+import { PostgresEventBus } from "./event-bus-postgres.ts";
+import { Executor } from "./executor.ts";
+import { loadGraphs } from "./graphs.ts";
+import { Queue } from "./queue.ts";
+import { instrumentFetch } from "./run-context.ts";
+import { RunService } from "./run-service.ts";
+import { RunStore } from "./run-store.ts";
+import { ThreadService } from "./thread-service.ts";
+import { ThreadStore } from "./thread-store.ts";
+
+const SCHEMA = "worker";
+const MIGRATIONS = fileURLToPath(new URL("./migrations", import.meta.url));
+
+async function main(): Promise<void> {
+  const config = readEnvironment(configuration, process.env);
+  const logger = createLogger("worker", config.LOG_LEVEL);
+  const telemetry = await startTelemetry({
+    service: "worker",
+    logger,
+    otlpEndpoint: config.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? config.OTEL_EXPORTER_OTLP_ENDPOINT,
+    spanStoreUrl: config.SPANS_DATABASE_URL,
+  });
+  instrumentFetch(config.OPENAI_BASE_URL === undefined ? [] : [config.OPENAI_BASE_URL]);
+
+  const url = config.DATABASE_URL;
+  await migrate(url, SCHEMA, MIGRATIONS, logger);
+  const graphs = await loadGraphs(config.LANGGRAPH_CONFIG);
+
+  const max = config.DATABASE_CONNECTIONS;
+  const pool = createPool(url, logger, { max, applicationName: "worker" });
+  // The run's end is committed synchronously and carries all before it to the disk.
+  const checkpointPool = createPool(url, logger, {
+    max,
+    synchronousCommit: false,
+    applicationName: "worker-checkpoints",
+  });
+  const bus = new PostgresEventBus(pool, url, `${SCHEMA}_signals`, logger);
+  const store = new RunStore(pool, config.LEASE_MS);
+  const executor = new Executor({
+    store,
+    bus,
+    graphs,
+    checkpointPool,
+    pool,
+    schema: SCHEMA,
+    tracer: telemetry.tracer,
+    logger,
+  });
+  const queue = new Queue(
+    { store, bus, executor, graphIds: [...graphs.keys()], logger },
+    {
+      concurrentRuns: config.CONCURRENT_RUNS,
+      heartbeatMs: config.HEARTBEAT_MS,
+      reaperMs: config.REAPER_MS,
+      maxAttempts: config.MAX_ATTEMPTS,
+    },
+  );
+  const threads = new ThreadStore(pool);
+  let isStopping = false;
+  const app = createApp({
+    verifier: await createAssertionVerifier(config.ASSERTION_PUBLIC_KEY),
+    graphs,
+    runs: new RunService({ store, bus, queue, executor, graphs }),
+    store,
+    threads,
+    states: new ThreadService({ threads, pool, schema: SCHEMA, graphs }),
+    bus,
+    isReady: async () => !isStopping && (await answers(pool)),
+    bodyLimitBytes: config.BODY_LIMIT_BYTES,
+    logger,
+  });
+
+  await bus.start();
+  queue.start();
+  let deadline = 0;
+  await serve({
+    fetch: app.fetch,
+    hosts: config.BIND_ADDRESSES,
+    port: config.PORT,
+    logger,
+    drainMs: config.DRAIN_MS,
+    beforeDrain: () => {
+      isStopping = true;
+      deadline = Date.now() + config.DRAIN_MS;
+      queue.stop();
+    },
+    afterDrain: async () => {
+      await executor.drain(deadline);
+      queue.close();
+      await bus.close();
+      await Promise.all([pool.end(), checkpointPool.end(), telemetry.shutdown()]);
+    },
+  });
+}
+
+async function answers(pool: ReturnType<typeof createPool>): Promise<boolean> {
+  try {
+    await pool.query("SELECT 1");
+    return true;
+  } catch {
+    // Not ready is all that a probe wants to know; the pool logs why.
+    return false;
+  }
+}
+
+try {
+  await main();
+} catch (error) {
+  if (!(error instanceof UserError)) throw error;
+  process.stderr.write(`${error.message}\n${error.hint}\n`);
+  process.exit(error.exitCode);
+}

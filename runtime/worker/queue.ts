@@ -1,0 +1,160 @@
+import type { Logger } from "../common/logging.ts";
+import type { EventBus } from "./event-bus.ts";
+import type { Executor } from "./executor.ts";
+import type { ClaimedRun, RunStore } from "./run-store.ts";
+
+/** A run that waits for `after_seconds` or whose signal was lost is found within this time. */
+const POLL_MS = 1_000;
+const PURGE_MS = 60_000;
+
+export interface QueueOptions {
+  concurrentRuns: number;
+  heartbeatMs: number;
+  reaperMs: number;
+  maxAttempts: number;
+}
+
+/**
+ * Decides what this worker executes: takes runs from the queue while it has room, renews their
+ * leases, and puts the runs of dead workers back.
+ */
+export class Queue {
+  readonly #store: RunStore;
+  readonly #bus: EventBus;
+  readonly #executor: Executor;
+  readonly #graphIds: readonly string[];
+  readonly #options: QueueOptions;
+  readonly #logger: Logger;
+  readonly #timers: NodeJS.Timeout[] = [];
+  #reserved = 0;
+  #mayWait = true;
+  #isClaiming = false;
+  #isStopping = false;
+
+  constructor(
+    deps: {
+      store: RunStore;
+      bus: EventBus;
+      executor: Executor;
+      graphIds: readonly string[];
+      logger: Logger;
+    },
+    options: QueueOptions,
+  ) {
+    this.#store = deps.store;
+    this.#bus = deps.bus;
+    this.#executor = deps.executor;
+    this.#graphIds = deps.graphIds;
+    this.#logger = deps.logger;
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#bus.onQueued(() => this.#fill(true));
+    this.#bus.onCancelled((runId) => void this.#renew([runId]));
+    this.#executor.onEnded = (queued) => this.#fill(queued);
+    this.#every(POLL_MS, async () => this.#fill(true));
+    this.#every(this.#options.heartbeatMs, () => this.#renew());
+    this.#every(this.#options.reaperMs, () => this.#reap());
+    this.#every(PURGE_MS, () => this.#store.purge());
+    void this.#logged(() => this.#reap());
+  }
+
+  /**
+   * Makes room for a run that is about to be accepted, so that it can be claimed with it. False if
+   * there is none. Give it back with {@link unreserve}.
+   */
+  reserve(): boolean {
+    if (this.#isStopping || this.#room <= 0) return false;
+    this.#reserved += 1;
+    return true;
+  }
+
+  unreserve(): void {
+    this.#reserved -= 1;
+  }
+
+  /** Takes no more runs; those under way go on. */
+  stop(): void {
+    this.#isStopping = true;
+    for (const timer of this.#timers.slice(0, 1)) clearInterval(timer);
+  }
+
+  /** Ends the leases' renewal as well. */
+  close(): void {
+    for (const timer of this.#timers) clearInterval(timer);
+  }
+
+  /** Runs of this thread wait, or may: see whether there is room for them. */
+  announce(): void {
+    this.#fill(true);
+    this.#bus.announceQueued();
+  }
+
+  get #room(): number {
+    return this.#options.concurrentRuns - this.#executor.activeRuns.length - this.#reserved;
+  }
+
+  #fill(mayWait: boolean): void {
+    this.#mayWait ||= mayWait;
+    if (!this.#mayWait || this.#isClaiming || this.#isStopping || this.#room <= 0) return;
+    this.#isClaiming = true;
+    void this.#logged(() => this.#claim()).finally(() => {
+      this.#isClaiming = false;
+    });
+  }
+
+  async #claim(): Promise<void> {
+    do {
+      this.#mayWait = false;
+      const room = this.#room;
+      const runs = await this.#claimRuns(room);
+      for (const run of runs) void this.#executor.start(run);
+      if (runs.length === room) this.#mayWait = true;
+    } while (this.#mayWait && this.#room > 0 && !this.#isStopping);
+  }
+
+  async #claimRuns(room: number): Promise<ClaimedRun[]> {
+    try {
+      return await this.#store.claim(this.#graphIds, room);
+    } catch (error) {
+      // Another worker claimed a run of the same thread at this very moment: look again later.
+      if ((error as { code?: string }).code === "23505") return [];
+      throw error;
+    }
+  }
+
+  /** Renews leases; stops what was cancelled or went to another worker. */
+  async #renew(only?: string[]): Promise<void> {
+    const runs = this.#executor.activeRuns.filter(
+      (run) => only === undefined || only.includes(run.runId),
+    );
+    if (runs.length === 0) return;
+    const held = await this.#store.renew(runs);
+    for (const run of runs) {
+      const action = held.get(run.runId);
+      if (action === undefined) this.#executor.stop(run.runId, "lease lost");
+      else if (action !== null) this.#executor.stop(run.runId, action);
+    }
+  }
+
+  async #reap(): Promise<void> {
+    const reaped = await this.#store.reap(this.#options.maxAttempts);
+    if (reaped.length === 0) return;
+    this.#logger.warn({ runs: reaped }, "runs of a lost worker");
+    this.#bus.announceEnded(reaped.filter((run) => run.status !== "pending").map((r) => r.runId));
+    this.announce();
+  }
+
+  #every(milliseconds: number, work: () => Promise<void>): void {
+    this.#timers.push(setInterval(() => void this.#logged(work), milliseconds));
+  }
+
+  async #logged(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#logger.error({ err: error }, "background work failed, will be tried again");
+    }
+  }
+}

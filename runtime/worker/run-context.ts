@@ -1,0 +1,41 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { type Span, type Context as TraceContext, trace } from "@opentelemetry/api";
+import { ASSERTION_HEADER } from "../common/identity.ts";
+import { traceHeaders } from "../common/telemetry.ts";
+
+/** What calls made on behalf of a run have to carry. */
+export interface RunContext {
+  assertion: string;
+  trace: TraceContext;
+  /** Model calls under way, the latest last: the parent of the model gateway's span. */
+  modelSpans: Set<Span>;
+}
+
+const current = new AsyncLocalStorage<RunContext>();
+
+/** Runs `work`, and all that it starts, within a run's context. */
+export function withinRun<T>(run: RunContext, work: () => Promise<T>): Promise<T> {
+  return current.run(run, work);
+}
+
+/**
+ * Makes every call of agent code to the platform's gateways carry its run's identity and trace, so
+ * that usage is booked on the right tenant and the trace stays whole. Other calls are untouched.
+ * Has to be called before any graph is loaded: clients remember the fetch they find.
+ */
+export function instrumentFetch(platformUrls: readonly string[]): void {
+  const original = globalThis.fetch;
+  globalThis.fetch = async (input, init) => {
+    const run = current.getStore();
+    const url = input instanceof Request ? input.url : String(input);
+    if (run === undefined || !platformUrls.some((prefix) => url.startsWith(prefix))) {
+      return original(input, init);
+    }
+    const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : {}));
+    headers.set(ASSERTION_HEADER, run.assertion);
+    const parent = [...run.modelSpans].at(-1);
+    const context = parent === undefined ? run.trace : trace.setSpan(run.trace, parent);
+    for (const [name, value] of Object.entries(traceHeaders(context))) headers.set(name, value);
+    return original(input, { ...init, headers });
+  };
+}

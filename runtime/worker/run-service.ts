@@ -1,0 +1,200 @@
+import { v7 as uuidv7 } from "@langchain/core/utils/uuid";
+import { conflict, type HttpError, notFound } from "../common/errors.ts";
+import type { EventBus, RunEvent } from "./event-bus.ts";
+import type { Executor } from "./executor.ts";
+import { assistantOf, type Graphs } from "./graphs.ts";
+import type { Queue } from "./queue.ts";
+import type { NewRun, RunArguments, RunCaller, RunStatus, RunStore } from "./run-store.ts";
+import type { Scope } from "./scope.ts";
+import type { RunCreate } from "./wire.ts";
+
+const RECHECK_MS = 2_000;
+
+/** A run that has been accepted, and where to learn how it ends. */
+export interface AcceptedRun extends Scope {
+  runId: string;
+  threadId: string;
+  assistantId: string;
+  status: RunStatus;
+  createdAt: Date;
+  run: NewRun;
+  /** Set where it executes in this process: its output, unless it ends elsewhere after all. */
+  output: Promise<string | undefined> | undefined;
+}
+
+export interface RunRequest {
+  scope: Scope;
+  /** Undefined: a run of its own, on a thread of its own. */
+  threadId: string | undefined;
+  body: RunCreate;
+  caller: RunCaller;
+  /** The client's `x-…` headers, for `config.configurable`. */
+  headers: Record<string, string>;
+  /** Somebody listens to it, or may later. */
+  recorded: boolean;
+}
+
+/** Accepts runs and tells how they go. */
+export class RunService {
+  readonly #store: RunStore;
+  readonly #bus: EventBus;
+  readonly #queue: Queue;
+  readonly #executor: Executor;
+  readonly #graphs: Graphs;
+
+  constructor(deps: {
+    store: RunStore;
+    bus: EventBus;
+    queue: Queue;
+    executor: Executor;
+    graphs: Graphs;
+  }) {
+    this.#store = deps.store;
+    this.#bus = deps.bus;
+    this.#queue = deps.queue;
+    this.#executor = deps.executor;
+    this.#graphs = deps.graphs;
+  }
+
+  /**
+   * Stores a run; from here on it survives anything. Starts it at once if there is room.
+   *
+   * @throws HttpError 404 for an unknown assistant or thread, 409 for a busy thread with
+   *   multitask strategy `reject`, 503 while the database is away.
+   */
+  async create(request: RunRequest): Promise<AcceptedRun> {
+    const { body } = request;
+    const run = this.#newRun(request);
+    const isReserved = this.#queue.reserve();
+    try {
+      const acceptance = await this.#store.accept(run, {
+        claim: isReserved,
+        createThread: request.threadId === undefined || body.if_not_exists === "create",
+        delayMs: Math.round((body.after_seconds ?? 0) * 1000),
+      });
+      if (acceptance.outcome !== "accepted") throw refusal(acceptance.outcome, run.threadId);
+      const { claimed, cancelled, createdAt } = acceptance;
+      if (cancelled.length > 0) this.#bus.announceCancelled(cancelled);
+      const output = claimed && this.#executor.start(claimed);
+      if (claimed === undefined) this.#queue.announce();
+      const status = claimed === undefined ? "pending" : "running";
+      return { ...run, status, createdAt, run, output };
+    } finally {
+      if (isReserved) this.#queue.unreserve();
+    }
+  }
+
+  /** The output of a run as JSON, once it has ended, wherever that is. Undefined if it is gone. */
+  async output(accepted: AcceptedRun, signal: AbortSignal): Promise<string | undefined> {
+    return (await accepted.output) ?? (await this.join(accepted, null, accepted.runId, signal));
+  }
+
+  /** As {@link output}, for a run that was accepted at another time or place. */
+  async join(
+    scope: Scope,
+    threadId: string | null,
+    runId: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const ref = { tenant: scope.tenant, graphId: scope.graphId, runId };
+    while (!signal.aborted) {
+      if (await this.#bus.ended(ref, RECHECK_MS, signal)) {
+        const outcome = await this.#store.outcome(scope, threadId, runId);
+        return outcome?.output ?? undefined;
+      }
+    }
+    return undefined;
+  }
+
+  /**
+   * The events of a run after `afterId` (-1: all) until its end. A run that was not recorded, or
+   * whose record is gone, tells how it ended.
+   */
+  async *events(
+    scope: Scope,
+    runId: string,
+    afterId: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<RunEvent> {
+    const ref = { tenant: scope.tenant, graphId: scope.graphId, runId };
+    let isSilent = afterId < 0;
+    for await (const event of this.#bus.follow(ref, afterId, signal)) {
+      isSilent = false;
+      yield event;
+    }
+    if (!isSilent || signal.aborted) return;
+    const outcome = await this.#store.outcome(scope, null, runId);
+    if (outcome === undefined) return;
+    yield { id: 0, event: "metadata", data: JSON.stringify({ run_id: runId, attempt: 1 }) };
+    const isError = outcome.status === "error";
+    const output = outcome.output ?? "{}";
+    const data = isError ? JSON.stringify(JSON.parse(output).__error__ ?? {}) : output;
+    yield { id: 1, event: isError ? "error" : "values", data };
+  }
+
+  #newRun({ scope, threadId, body, caller, headers, recorded }: RunRequest): NewRun {
+    const served = assistantOf(this.#graphs, scope.graphId, body.assistant_id);
+    return {
+      ...scope,
+      runId: uuidv7(),
+      threadId: threadId ?? uuidv7(),
+      assistantId: served.assistantId,
+      ephemeral: threadId === undefined && body.on_completion !== "keep",
+      recorded,
+      multitaskStrategy: body.multitask_strategy ?? "enqueue",
+      metadata: body.metadata ?? {},
+      kwargs: runArguments(body, headers),
+      caller,
+    };
+  }
+}
+
+function refusal(outcome: "busy" | "no_thread", threadId: string): HttpError {
+  return outcome === "no_thread"
+    ? notFound(`Thread ${threadId} not found.`)
+    : conflict(
+        `Thread ${threadId} has an active run. Wait for it, or use another multitask_strategy.`,
+      );
+}
+
+function runArguments(body: RunCreate, headers: Record<string, string>): RunArguments {
+  const { tags, recursion_limit, metadata, configurable } = body.config ?? {};
+  const { checkpoint_id, ...place } = body.checkpoint ?? {};
+  const from = body.checkpoint_id ?? checkpoint_id;
+  return {
+    ...(body.input !== undefined && { input: body.input }),
+    ...(body.command != null && { command: body.command }),
+    config: {
+      ...(tags != null && { tags }),
+      ...(recursion_limit != null && { recursion_limit }),
+      ...(metadata != null && { metadata }),
+      configurable: {
+        ...headers,
+        ...withoutInternals(configurable ?? {}),
+        ...withoutInternals(place),
+        ...(from != null && { checkpoint_id: from }),
+      },
+    },
+    ...(body.context != null && { context: body.context }),
+    stream_mode: body.stream_mode.length === 0 ? ["values"] : body.stream_mode,
+    subgraphs: body.stream_subgraphs ?? false,
+    ...(body.interrupt_before != null && { interrupt_before: body.interrupt_before }),
+    ...(body.interrupt_after != null && { interrupt_after: body.interrupt_after }),
+    ...durabilityOf(body),
+  };
+}
+
+function durabilityOf(body: RunCreate): { durability?: "sync" | "async" | "exit" } {
+  if (body.durability != null) return { durability: body.durability };
+  if (body.checkpoint_during === false) return { durability: "exit" };
+  return {};
+}
+
+/** A client must not reach LangGraph's own switches, e.g. hand in a checkpointer. */
+function withoutInternals(configurable: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(configurable).filter(
+      ([key, value]) => !key.startsWith("__") && key !== "thread_id" && value !== null,
+    ),
+  );
+}
