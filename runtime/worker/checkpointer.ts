@@ -11,6 +11,7 @@ import {
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
 import type pg from "pg";
 import { overConnectionLoss } from "../common/postgres.ts";
+import { CheckpointBatch } from "./checkpoint-batch.ts";
 import { checkpointKey, type Scope } from "./scope.ts";
 
 /** A run that this worker has claimed; without it a checkpointer writes for nobody's run. */
@@ -28,13 +29,26 @@ export class LeaseLost extends Error {
 }
 
 const PATIENCE_MS = 30_000;
+/** Checkpoints wait this long for company. What a crash loses of them is done again. */
+const GATHER_MS = 10;
+
+export interface CheckpointerOptions {
+  schema: string;
+  claim?: Claim;
+  /** The thread is known to have no checkpoint yet: saves the first look-up. */
+  fresh?: boolean;
+  /** Every checkpoint is on disk before the graph goes on (LangGraph's durability `sync`). */
+  writeThrough?: boolean;
+  /** Called once if checkpoints can't be written, e.g. with {@link LeaseLost}. */
+  onFailure?: (error: unknown) => void;
+}
 
 /**
  * PostgresSaver for one scope and, while a run executes, for one claim:
  *
  * - threads are filed under tenant and graph, so that no tenant can name another's thread;
- * - every write is one statement that first locks and checks the run's claim (fencing), instead of
- *   a transaction of many round trips;
+ * - checkpoints gather for a few ms and go out in one statement that first locks and checks the
+ *   run's claim (fencing), instead of a transaction of many round trips each;
  * - checkpoints carry their run's id, by which LangGraph resumes a run after a crash and a
  *   rollback finds what to undo;
  * - versions are unique, so that two branches of one thread never share a stored value (the saver
@@ -43,26 +57,24 @@ const PATIENCE_MS = 30_000;
 export class Checkpointer extends PostgresSaver {
   readonly #pool: pg.Pool;
   readonly #scope: Scope;
-  readonly #claim: Claim | undefined;
+  readonly #options: CheckpointerOptions;
+  #batch = new CheckpointBatch();
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
   #isFresh: boolean;
+  #isClosed = false;
 
-  /**
-   * @param options.fresh The thread is known to have no checkpoint yet: saves the first look-up.
-   */
-  constructor(
-    pool: pg.Pool,
-    scope: Scope,
-    options: { schema: string; claim?: Claim; fresh?: boolean },
-  ) {
+  constructor(pool: pg.Pool, scope: Scope, options: CheckpointerOptions) {
     super(pool, undefined, { schema: options.schema });
     this.#pool = pool;
     this.#scope = scope;
-    this.#claim = options.claim;
+    this.#options = options;
     this.#isFresh = options.fresh ?? false;
   }
 
   override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
     if (this.#isFresh) return undefined;
+    await this.flush();
     const tuple = await overConnectionLoss(PATIENCE_MS, () => super.getTuple(this.#filed(config)));
     return tuple && this.#unfiledTuple(tuple);
   }
@@ -71,6 +83,7 @@ export class Checkpointer extends PostgresSaver {
     config: RunnableConfig,
     options?: CheckpointListOptions,
   ): AsyncGenerator<CheckpointTuple> {
+    await this.flush();
     for await (const tuple of super.list(this.#filed(config), options)) {
       yield this.#unfiledTuple(tuple);
     }
@@ -83,26 +96,23 @@ export class Checkpointer extends PostgresSaver {
     newVersions: ChannelVersions,
   ): Promise<RunnableConfig> {
     const { thread_id, checkpoint_ns = "", checkpoint_id } = config.configurable ?? {};
-    const blobs = await this._dumpBlobs(
-      thread_id,
-      checkpoint_ns,
-      checkpoint.channel_values,
-      newVersions,
-    );
-    const owned = this.#claim ? { ...metadata, run_id: this.#claim.runId } : metadata;
-    this.#isFresh = false;
-    await this.#write("put-checkpoint", PUT, [
-      this.#key(thread_id),
-      checkpoint_ns,
-      checkpoint.id,
-      checkpoint_id ?? null,
-      JSON.stringify(this._dumpCheckpoint(checkpoint)),
-      JSON.stringify(await this._dumpMetadata(owned)),
-      blobs.map((blob) => blob[2]),
-      blobs.map((blob) => blob[3]),
-      blobs.map((blob) => blob[4]),
-      blobs.map((blob) => (blob[5] === undefined ? null : asBuffer(blob[5]))),
-    ]);
+    const { claim } = this.#options;
+    const owned = claim === undefined ? metadata : { ...metadata, run_id: claim.runId };
+    this.#batch.addCheckpoint({
+      key: this.#key(thread_id),
+      namespace: checkpoint_ns,
+      id: checkpoint.id,
+      parentId: checkpoint_id ?? null,
+      checkpoint: JSON.stringify(this._dumpCheckpoint(checkpoint)),
+      metadata: JSON.stringify(await this._dumpMetadata(owned)),
+      blobs: await this._dumpBlobs(
+        this.#key(thread_id),
+        checkpoint_ns,
+        checkpoint.channel_values,
+        newVersions,
+      ),
+    });
+    await this.#gather();
     return { configurable: { thread_id, checkpoint_ns, checkpoint_id: checkpoint.id } };
   }
 
@@ -112,23 +122,12 @@ export class Checkpointer extends PostgresSaver {
     taskId: string,
   ): Promise<void> {
     const { thread_id, checkpoint_ns = "", checkpoint_id } = config.configurable ?? {};
-    const rows = await this._dumpWrites(thread_id, checkpoint_ns, checkpoint_id, taskId, writes);
-    const replaces = writes.every(([channel]) => channel in WRITES_IDX_MAP);
-    this.#isFresh = false;
-    await this.#write(
-      replaces ? "replace-writes" : "put-writes",
-      replaces ? REPLACE_WRITES : PUT_WRITES,
-      [
-        this.#key(thread_id),
-        checkpoint_ns,
-        checkpoint_id,
-        taskId,
-        rows.map((row) => row[4]),
-        rows.map((row) => row[5]),
-        rows.map((row) => row[6]),
-        rows.map((row) => asBuffer(row[7])),
-      ],
+    const key = this.#key(thread_id);
+    this.#batch.addWrites(
+      await this._dumpWrites(key, checkpoint_ns, checkpoint_id, taskId, writes),
+      writes.every(([channel]) => channel in WRITES_IDX_MAP),
     );
+    await this.#gather();
   }
 
   override async deleteThread(threadId: string): Promise<void> {
@@ -140,17 +139,54 @@ export class Checkpointer extends PostgresSaver {
     return Math.floor(current ?? 0) + 1 + Math.floor(Math.random() * 1e9) / 1e9;
   }
 
-  async #write(name: string, text: string, values: unknown[]): Promise<void> {
+  /**
+   * Writes what has gathered.
+   * @throws LeaseLost, or what the database says.
+   */
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (!this.#batch.isEmpty) {
+      const batch = this.#batch;
+      this.#batch = new CheckpointBatch();
+      this.#isFresh = false;
+      this.#writing = this.#writing.then(() => this.#write(batch));
+    }
+    await this.#writing;
+  }
+
+  /** Forgets what has gathered: the thread goes with its run, or the run is somebody else's. */
+  discard(): void {
+    clearTimeout(this.#timer);
+    this.#isClosed = true;
+    this.#batch = new CheckpointBatch();
+  }
+
+  async #gather(): Promise<void> {
+    if (this.#isClosed) return;
+    // Without a run there is nobody who would flush later.
+    if (this.#options.writeThrough || this.#options.claim === undefined) return this.flush();
+    this.#timer ??= setTimeout(() => {
+      this.flush().catch((error: unknown) => this.#options.onFailure?.(error));
+    }, GATHER_MS);
+  }
+
+  async #write(batch: CheckpointBatch): Promise<void> {
+    const { claim } = this.#options;
     const fence = [
       this.#scope.tenant,
       this.#scope.graphId,
-      this.#claim?.runId ?? null,
-      this.#claim?.claimToken ?? null,
+      claim?.runId ?? null,
+      claim?.claimToken ?? null,
     ];
     const { rows } = await overConnectionLoss(PATIENCE_MS, () =>
-      this.#pool.query({ name, text, values: [...fence, ...values] }),
+      this.#pool.query({
+        name: "put-checkpoints",
+        text: CheckpointBatch.statement,
+        values: [...fence, ...batch.parameters()],
+      }),
     );
-    if (rows.length === 0 && this.#claim !== undefined) throw new LeaseLost(this.#claim.runId);
+    if (rows.length === 0 && claim !== undefined) throw new LeaseLost(claim.runId);
   }
 
   #key(threadId: string): string {
@@ -176,45 +212,3 @@ export class Checkpointer extends PostgresSaver {
     };
   }
 }
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-// $1–$4: tenant, graph, run, claim token. Without a run there is no claim to check.
-const FENCE = `
-  fence AS MATERIALIZED (
-    SELECT 1 FROM run
-      WHERE tenant = $1 AND graph_id = $2 AND run_id = $3::uuid AND claim_token = $4::uuid
-      FOR SHARE
-  ), allowed AS (SELECT 1 FROM fence UNION ALL SELECT 1 WHERE $3::uuid IS NULL)`;
-
-const PUT = `
-  WITH ${FENCE}, blobs AS (
-    INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
-      SELECT $5, $6, b.channel, b.version, b.type, b.blob
-        FROM allowed, unnest($11::text[], $12::text[], $13::text[], $14::bytea[])
-          AS b(channel, version, type, blob)
-      ON CONFLICT DO NOTHING
-  )
-  INSERT INTO checkpoints
-      (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata)
-    SELECT $5, $6, $7, $8, $9::jsonb, $10::jsonb FROM allowed
-    ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id)
-      DO UPDATE SET checkpoint = EXCLUDED.checkpoint, metadata = EXCLUDED.metadata
-    RETURNING 1`;
-
-const INSERT_WRITES = `
-  INSERT INTO checkpoint_writes
-      (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, type, blob)
-    SELECT $5, $6, $7, $8, w.idx, w.channel, w.type, w.blob
-      FROM allowed, unnest($9::integer[], $10::text[], $11::text[], $12::bytea[])
-        AS w(idx, channel, type, blob)
-    ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)`;
-const PUT_WRITES = `
-  WITH ${FENCE}, written AS (${INSERT_WRITES} DO NOTHING)
-  SELECT 1 FROM allowed`;
-const REPLACE_WRITES = `
-  WITH ${FENCE}, written AS (${INSERT_WRITES}
-      DO UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob)
-  SELECT 1 FROM allowed`;

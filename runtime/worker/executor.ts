@@ -109,10 +109,13 @@ export class Executor {
     };
     const spans = span.isRecording() ? new RunSpans(tracer, context, run) : undefined;
     const outcome: GraphOutcome = { values: {}, interrupts: undefined };
+    const checkpointer = this.#checkpointer(run);
     let ending: RunEnding | StopReason;
     try {
       publisher.publish("metadata", JSON.stringify({ run_id: run.runId, attempt: run.attempt }));
-      await withinRun(context, () => this.#runGraph(run, signal, spans, publisher, outcome));
+      await withinRun(context, () =>
+        this.#runGraph(run, checkpointer, signal, spans, publisher, outcome),
+      );
       ending = success(outcome);
     } catch (error) {
       ending = this.#endingOf(error, signal, run, outcome);
@@ -122,7 +125,7 @@ export class Executor {
       }
     }
     spans?.endAll();
-    const output = await this.#conclude(run, ending, publisher, outcome);
+    const output = await this.#conclude(run, ending, checkpointer, publisher, outcome);
     if (span.isRecording()) {
       span.setAttributes(outputAttributes(outcome.values));
       span.end();
@@ -138,21 +141,31 @@ export class Executor {
     return output;
   }
 
+  #checkpointer(run: ClaimedRun): Checkpointer {
+    const { pool, checkpointPool, schema, logger } = this.#deps;
+    const isSync = run.kwargs.durability === "sync";
+    return new Checkpointer(isSync ? pool : checkpointPool, run, {
+      schema,
+      claim: run,
+      fresh: run.ephemeral && run.attempt === 1,
+      writeThrough: isSync,
+      onFailure: (error) => {
+        logger.warn({ run_id: run.runId, err: error }, "checkpoints could not be written");
+        this.stop(run.runId, "lease lost");
+      },
+    });
+  }
+
   async #runGraph(
     run: ClaimedRun,
+    checkpointer: Checkpointer,
     signal: AbortSignal,
     spans: RunSpans | undefined,
     publisher: RunPublisher,
     outcome: GraphOutcome,
   ): Promise<void> {
-    const { graphs, pool, checkpointPool, schema } = this.#deps;
-    const checkpointer = new Checkpointer(
-      run.kwargs.durability === "sync" ? pool : checkpointPool,
-      run,
-      { schema, claim: run, fresh: run.ephemeral && run.attempt === 1 },
-    );
     await runGraph(
-      graphOf(graphs, run.graphId).graph,
+      graphOf(this.#deps.graphs, run.graphId).graph,
       run.attempt === 1 ? run : await resumed(run, checkpointer),
       checkpointer,
       { signal, callbacks: spans === undefined ? [] : [spans] },
@@ -181,11 +194,16 @@ export class Executor {
   async #conclude(
     run: ClaimedRun,
     ending: RunEnding | StopReason,
+    checkpointer: Checkpointer,
     publisher: RunPublisher,
     outcome: GraphOutcome,
   ): Promise<string | undefined> {
     const { store, bus, logger } = this.#deps;
+    // An ephemeral thread is deleted in a moment: what was not written yet need not be.
+    const isKept = ending === "worker stops" || (ending !== "lease lost" && !run.ephemeral);
     try {
+      if (isKept) await checkpointer.flush();
+      else checkpointer.discard();
       await publisher.flush();
       if (ending === "lease lost") return undefined;
       if (ending === "worker stops") {

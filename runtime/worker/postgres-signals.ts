@@ -6,6 +6,8 @@ import type { Logger } from "../common/logging.ts";
 /** PostgreSQL takes 8,000 bytes a notification; an id with its quotes has 39. */
 const IDS_PER_SIGNAL = 150;
 const RECONNECT_MS = 500;
+/** Signals wait this long for company. */
+const GATHER_MS = 5;
 
 const signal = z.object({
   changed: z.array(z.string()),
@@ -56,7 +58,7 @@ export class PostgresSignals {
     if (what.isQueued) this.#isQueued = true;
     if (this.#isSending) return;
     this.#isSending = true;
-    setImmediate(() => void this.#sendAll());
+    setTimeout(() => void this.#sendAll(), GATHER_MS);
   }
 
   async close(): Promise<void> {
