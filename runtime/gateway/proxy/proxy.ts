@@ -9,6 +9,8 @@ import { type RelayOutcome, relayResponse } from "./response-relay.ts";
 export interface ProxyOptions {
   /** The largest request body that is passed on, in bytes. */
   bodyLimitBytes: number;
+  /** What to wait for before a call that reached nobody is sent once more. */
+  retryPause?: () => Promise<unknown>;
 }
 
 /** One call to pass on. */
@@ -45,6 +47,7 @@ export interface CallProxy {
 const CONNECT_TIMEOUT_MS = 2_000;
 /** Long enough for a worker's listener that is being replaced, short enough not to be noticed. */
 const RETRY_PAUSE_MS = 250;
+const standardPause = () => delay(RETRY_PAUSE_MS);
 
 export function createProxy(options: ProxyOptions): CallProxy {
   const agent = new Agent({
@@ -58,13 +61,14 @@ export function createProxy(options: ProxyOptions): CallProxy {
     allowH2: false,
   });
   return {
-    forward: (call) => forward(agent, options.bodyLimitBytes, call),
+    forward: (call) => forward(agent, options, call),
     head: (call) => head(agent, call),
     close: () => agent.destroy(),
   };
 }
 
-async function forward(agent: Agent, limitBytes: number, call: Forwarding) {
+async function forward(agent: Agent, options: ProxyOptions, call: Forwarding) {
+  const { bodyLimitBytes: limitBytes, retryPause = standardPause } = options;
   refuseAnnouncedExcess(call.incoming, limitBytes);
   const headers = headersOf(call);
   for (let attempt = 1; ; attempt++) {
@@ -86,7 +90,7 @@ async function forward(agent: Agent, limitBytes: number, call: Forwarding) {
     if (attempt > 1 || !isUnhandled(call.incoming, body, outcome.reachedUpstream)) {
       throw badGateway(call.destination, outcome.error);
     }
-    await delay(RETRY_PAUSE_MS);
+    await retryPause();
     if (call.outgoing.destroyed) return { kind: "client-gone" } as const;
   }
 }

@@ -40,8 +40,8 @@ export function relayResponse(
   const onFinish = () => settle({ kind: "sent", status: status ?? outgoing.statusCode });
   const onDrain = () => controller?.resume();
   const onClose = () => {
-    controller?.abort(new Error("the client went away"));
     settle({ kind: "client-gone" });
+    controller?.abort(new Error("the client went away"));
   };
   outgoing.on("close", onClose).on("drain", onDrain).on("finish", onFinish);
 

@@ -1,0 +1,79 @@
+import { expect } from "chai";
+import { UserError } from "../../runtime/common/errors.ts";
+import { readConfiguration } from "../../runtime/gateway/configuration.ts";
+
+const complete = {
+  ROUTES: '[{"graphId":"assistant","url":"http://127.0.0.1:1234"}]',
+  MODEL_GATEWAY_URL: "http://127.0.0.1:2345",
+  ASSERTION_PRIVATE_KEY: "pem",
+  DEV_TOKEN: "dev",
+  DEV_TENANT: "local",
+  DATABASE_URL: "postgres://gateway@127.0.0.1/platform",
+  CONSOLE_EMAIL: "admin@localhost",
+  CONSOLE_PASSWORD: "secret-password",
+  CONSOLE_SESSION_SECRET: "0123456789abcdef0123456789abcdef",
+};
+const jwt = { JWT_JWKS_URL: "https://i.example/jwks", JWT_ISSUER: "i", JWT_AUDIENCE: "a" };
+
+function problemOf(changes: Record<string, string | undefined>): string {
+  try {
+    readConfiguration({ ...complete, ...changes });
+  } catch (error) {
+    if (error instanceof UserError) return error.message;
+    throw error;
+  }
+  return "";
+}
+
+describe("the gateway's configuration", () => {
+  it("takes the standard values where nothing is said", () => {
+    const configuration = readConfiguration({ ...complete, PORT: "" });
+    expect(configuration).to.deep.include({
+      port: 8088,
+      bindAddresses: ["0.0.0.0"],
+      jwt: undefined,
+    });
+    expect(configuration.hosts.agents).to.equal("agents.localhost");
+  });
+
+  it("takes several addresses, own host names and an issuer", () => {
+    const configuration = readConfiguration({
+      ...complete,
+      ...jwt,
+      BIND_ADDRESSES: "127.0.0.1, ::1",
+      AGENTS_HOST: "Agents.Example.com",
+    });
+    expect(configuration.bindAddresses).to.deep.equal(["127.0.0.1", "::1"]);
+    expect(configuration.hosts.agents).to.equal("agents.example.com");
+    expect(configuration.jwt).to.deep.equal({
+      keys: { url: jwt.JWT_JWKS_URL },
+      issuer: "i",
+      audience: "a",
+    });
+  });
+
+  const wrong: [string, Record<string, string | undefined>, string][] = [
+    ["a missing variable", { DATABASE_URL: undefined }, "DATABASE_URL is not set"],
+    ["routes that are not JSON", { ROUTES: "[" }, "ROUTES: is not JSON"],
+    ["a route without a graph id", { ROUTES: '[{"url":"http://a"}]' }, "ROUTES.0.graphId"],
+    ["a route to no URL", { ROUTES: '[{"graphId":"a","url":"a"}]' }, "ROUTES.0.url"],
+    [
+      "a graph id that is there twice",
+      { ROUTES: '[{"graphId":"a","url":"http://a"},{"graphId":"a","url":"http://b"}]' },
+      "twice",
+    ],
+    ["a dev token without its tenant", { DEV_TENANT: undefined }, "DEV_TENANT is not set"],
+    ["keys without an issuer", { ...jwt, JWT_ISSUER: undefined }, "JWT_ISSUER is not set"],
+    ["an issuer without keys", { ...jwt, JWT_JWKS_URL: undefined }, "JWT_JWKS_URL is not set"],
+    ["keys from two places", { ...jwt, JWT_JWKS_FILE: "/jwks" }, "JWT_JWKS_FILE"],
+    ["nothing that lets a call in", { DEV_TOKEN: undefined }, "JWT_JWKS_URL is not set"],
+    ["a short session secret", { CONSOLE_SESSION_SECRET: "short" }, "at least 32 characters"],
+  ];
+  for (const [name, changes, message] of wrong) {
+    it(`${name} is named`, () => {
+      const problem = problemOf(changes);
+      expect(problem).to.contain(message);
+      expect(problem).not.to.contain("secret-password");
+    });
+  }
+});
