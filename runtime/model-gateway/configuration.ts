@@ -19,7 +19,7 @@ const environment = z.object({
   SPANS_DATABASE_URL: z.string().optional(),
   DATABASE_URL: z.string(),
   ASSERTION_PUBLIC_KEY: z.string(),
-  MAX_BODY_BYTES: z.coerce
+  BODY_LIMIT_BYTES: z.coerce
     .number()
     .int()
     .positive()

@@ -36,7 +36,7 @@ export interface ForwardDependencies {
   upstream: Upstream;
   usage: UsageRecorder;
   /** Largest request body, in bytes. */
-  maxBodyBytes: number;
+  bodyLimitBytes: number;
   /** Longest time to the first byte of an answer, over all tries, in ms. */
   deadlineMs: number;
 }
@@ -71,7 +71,7 @@ export async function forward(
   const caller = await deps.identify(c.req.header("authorization"), c.req.header(ASSERTION_HEADER));
   c.set("tenant", caller.tenant);
   if (caller.agent !== null) c.set("graphId", caller.agent);
-  const request = endpoint.parse(await readJsonObject(c.env.incoming, deps.maxBodyBytes));
+  const request = endpoint.parse(await readJsonObject(c.env.incoming, deps.bodyLimitBytes));
   const route = routeOf(deps.providers, request.model, endpoint.name);
   const body = request.bodyFor(route.model);
   const meter = new AnswerMeter(c.get("span")?.isRecording() ? SPAN_TEXT_LIMIT : 0);

@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import { UserError } from "../common/errors.ts";
 import { createAssertionVerifier } from "../common/identity.ts";
 import { createLogger } from "../common/logging.ts";
 import { createPool, migrate } from "../common/postgres.ts";
@@ -16,53 +17,63 @@ import { createUsageRecorder, insertUsage } from "./usage-recorder.ts";
 const SERVICE = "model-gateway";
 const RETRY_PAUSE_MS = 250;
 
-const configuration = readConfiguration(process.env);
-const logger = createLogger(SERVICE, configuration.LOG_LEVEL);
-const { providers, defaultModel } = configuration;
-if (providers.length === 0) logger.warn("no provider is configured: every model is refused");
-else logger.info({ providers: providers.map(({ name }) => name), defaultModel }, "providers");
+const MIGRATIONS = fileURLToPath(new URL("./migrations", import.meta.url));
 
-const migrations = fileURLToPath(new URL("migrations", import.meta.url));
-await migrate(configuration.DATABASE_URL, "model_gateway", migrations, logger);
+async function main(): Promise<void> {
+  const configuration = readConfiguration(process.env);
+  const logger = createLogger(SERVICE, configuration.LOG_LEVEL);
+  const { providers, defaultModel } = configuration;
+  if (providers.length === 0) logger.warn("no provider is configured: every model is refused");
+  else logger.info({ providers: providers.map(({ name }) => name), defaultModel }, "providers");
 
-const telemetry = await startTelemetry({
-  service: SERVICE,
-  logger,
-  otlpEndpoint:
-    configuration.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? configuration.OTEL_EXPORTER_OTLP_ENDPOINT,
-  spanStoreUrl: configuration.SPANS_DATABASE_URL,
-});
-const pool = createPool(configuration.DATABASE_URL, logger, { applicationName: SERVICE });
-const agent = createAgent(configuration.UPSTREAM_IDLE_MS);
-const send = createTransport(agent);
-const usage = createUsageRecorder({ insert: insertUsage(pool), logger });
-const verifier = await createAssertionVerifier(configuration.ASSERTION_PUBLIC_KEY);
-let stopping = false;
+  await migrate(configuration.DATABASE_URL, "model_gateway", MIGRATIONS, logger);
 
-const app = createApp({
-  identify: createIdentifyCaller(createConsumerTokens(pool), verifier),
-  providers,
-  upstream: createUpstream({ send, retryPauseMs: RETRY_PAUSE_MS, logger }),
-  listModels: createModelList({ providers, defaultModel, send, logger }),
-  usage,
-  maxBodyBytes: configuration.MAX_BODY_BYTES,
-  deadlineMs: configuration.UPSTREAM_DEADLINE_MS,
-  tracer: telemetry.tracer,
-  logger,
-  isReady: () => !stopping,
-});
+  const telemetry = await startTelemetry({
+    service: SERVICE,
+    logger,
+    otlpEndpoint:
+      configuration.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? configuration.OTEL_EXPORTER_OTLP_ENDPOINT,
+    spanStoreUrl: configuration.SPANS_DATABASE_URL,
+  });
+  const pool = createPool(configuration.DATABASE_URL, logger, { applicationName: SERVICE });
+  const agent = createAgent(configuration.UPSTREAM_IDLE_MS);
+  const send = createTransport(agent);
+  const usage = createUsageRecorder({ insert: insertUsage(pool), logger });
+  const verifier = await createAssertionVerifier(configuration.ASSERTION_PUBLIC_KEY);
+  let stopping = false;
 
-await serve({
-  fetch: app.fetch,
-  hosts: configuration.BIND_ADDRESSES,
-  port: configuration.PORT,
-  logger,
-  drainMs: configuration.DRAIN_MS,
-  beforeDrain: () => {
-    stopping = true;
-  },
-  afterDrain: async () => {
-    await usage.close();
-    await Promise.all([telemetry.shutdown(), agent.destroy(), pool.end()]);
-  },
+  const app = createApp({
+    identify: createIdentifyCaller(createConsumerTokens(pool), verifier),
+    providers,
+    upstream: createUpstream({ send, retryPauseMs: RETRY_PAUSE_MS, logger }),
+    listModels: createModelList({ providers, defaultModel, send, logger }),
+    usage,
+    bodyLimitBytes: configuration.BODY_LIMIT_BYTES,
+    deadlineMs: configuration.UPSTREAM_DEADLINE_MS,
+    tracer: telemetry.tracer,
+    logger,
+    isReady: () => !stopping,
+  });
+
+  await serve({
+    fetch: app.fetch,
+    hosts: configuration.BIND_ADDRESSES,
+    port: configuration.PORT,
+    logger,
+    drainMs: configuration.DRAIN_MS,
+    beforeDrain: () => {
+      stopping = true;
+    },
+    afterDrain: async () => {
+      await usage.close();
+      await Promise.all([telemetry.shutdown(), agent.destroy(), pool.end()]);
+    },
+  });
+}
+
+main().catch((error: unknown) => {
+  const logger = createLogger(SERVICE);
+  if (error instanceof UserError) logger.fatal({ hint: error.hint }, error.message);
+  else logger.fatal({ err: error }, "the model gateway could not start");
+  process.exit(error instanceof UserError ? error.exitCode : 1);
 });

@@ -1,6 +1,8 @@
 import { expect } from "chai";
 import OpenAI from "openai";
 import { createAssertionSigner } from "../../runtime/common/identity.ts";
+import { collect } from "../support/collect.ts";
+import { failureOf } from "../support/failure.ts";
 import {
   CONSUMER_TOKEN,
   startModelGateway,
@@ -70,7 +72,7 @@ describe("The model gateway, through the openai SDK", () => {
       messages: MESSAGES,
       stream: true,
     });
-    const chunks = await Array.fromAsync(stream);
+    const chunks = await collect(stream);
 
     expect(chunks.map((part) => part.choices[0]?.delta.content ?? "").join("")).to.equal(
       STAND_IN_TEXT,
@@ -87,7 +89,7 @@ describe("The model gateway, through the openai SDK", () => {
       stream: true,
       stream_options: { include_usage: true },
     });
-    const chunks = await Array.fromAsync(stream);
+    const chunks = await collect(stream);
 
     expect(chunks.at(-1)?.usage).to.deep.equal(STAND_IN_USAGE);
   });
@@ -278,7 +280,7 @@ describe("The model gateway, through the openai SDK", () => {
       messages: MESSAGES,
       stream: true,
     });
-    await Array.fromAsync(stream);
+    await collect(stream);
 
     const spans = gateway.spans();
     expect(spans).to.have.length(2);
@@ -317,13 +319,3 @@ describe("The model gateway, through the openai SDK", () => {
     }
   });
 });
-
-// biome-ignore lint/suspicious/noExplicitAny: the SDK's errors differ in their fields.
-async function failureOf(call: Promise<unknown>): Promise<any> {
-  return call.then(
-    () => {
-      throw new Error("The call should have failed.");
-    },
-    (error: unknown) => error,
-  );
-}

@@ -81,7 +81,7 @@ export async function startModelGateway(
       logger,
     }),
     usage: { record: (record) => void usage.push(record), close: async () => {} },
-    maxBodyBytes: 1024 * 1024,
+    bodyLimitBytes: 1024 * 1024,
     deadlineMs: 10_000,
     tracer: tracing.getTracer("test"),
     logger,
