@@ -112,7 +112,8 @@ describe("where a sign-in leads", () => {
 
 describe("what pages print", () => {
   it("durations and ages for people", () => {
-    expect([0.42, 4.25, 38.4, 1240, 200_000].map(duration)).to.deep.equal([
+    expect([0, 0.42, 4.25, 38.4, 1240, 200_000].map(duration)).to.deep.equal([
+      "0 ms",
       "0.42 ms",
       "4.3 ms",
       "38 ms",

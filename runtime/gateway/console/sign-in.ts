@@ -64,7 +64,7 @@ export function localPath(next: string | undefined): string {
   return origin === home && /^\/traces(?:\/|$)/.test(pathname) ? pathname + search : "/traces";
 }
 
-/** Whose tries are counted together. */
+/** Whose tries are counted together. An app that is asked in-process has no connection. */
 function addressOf(c: Context<GatewayEnv>): string {
-  return c.env.incoming?.socket.remoteAddress ?? "unknown";
+  return c.env?.incoming?.socket.remoteAddress ?? "unknown";
 }

@@ -97,6 +97,16 @@ BEGIN
 END
 $$;
 
+-- Where new tables of this schema are open to those who insert spans, this one is not: a row here
+-- is ours to make.
+DO $$
+BEGIN
+  IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'span_writer') THEN
+    REVOKE ALL ON tracing.trace FROM span_writer;
+  END IF;
+END
+$$;
+
 CREATE TRIGGER summarise_spans AFTER INSERT ON tracing.span
   REFERENCING NEW TABLE AS inserted
   FOR EACH STATEMENT EXECUTE FUNCTION tracing.summarise_spans();

@@ -2,8 +2,9 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** A duration for people: `0.42 ms`, `38 ms`, `1.24 s`, `3 min 20 s`. */
+/** A duration for people: `0 ms`, `0.42 ms`, `38 ms`, `1.24 s`, `3 min 20 s`. */
 export function duration(ms: number): string {
+  if (ms === 0) return "0 ms";
   if (ms < 1) return `${ms.toFixed(2)} ms`;
   if (ms < 10) return `${ms.toFixed(1)} ms`;
   if (ms < SECOND_MS) return `${Math.round(ms)} ms`;

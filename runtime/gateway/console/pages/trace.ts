@@ -49,6 +49,7 @@ ${fact("Tenant", firstAttribute(spans, "platform.tenant"))}
 ${fact("Run", firstAttribute(spans, "platform.run_id"))}
 <div><dt>Trace</dt><dd><code>${traceId}</code></dd></div>
 </dl>
+${failure(rows)}
 ${total > rows.length ? html`<p class="problem">This trace has ${count(total)} spans; the first ${count(rows.length)} are shown.</p>` : ""}
 <section class="waterfall" aria-label="Waterfall">
 <div class="axis" aria-hidden="true">
@@ -86,12 +87,27 @@ function spanRow({ span, depth, left, width }: WaterfallRow): Markup {
   const barLeft = Math.min(left, 100 - barWidth);
   return html`<details class="span ${span.failed ? "failed" : ""}">
 <summary>
-<span class="name d${Math.min(depth, DEEPEST)}"><i class="dot ${serviceClass(span.service)}"></i><b title="${span.name}">${span.name}</b><em>${span.kind.toLowerCase()}</em></span>
+<span class="name d${Math.min(depth, DEEPEST)}"><i class="dot ${serviceClass(span.service)}"></i><b title="${span.name}">${span.name}</b><em>${note(span)}</em></span>
 <span class="time">${duration(span.durationUs / 1000)}</span>
 <svg class="bar" role="img" aria-label="${span.service}, ${duration(span.durationUs / 1000)}"><rect class="${serviceClass(span.service)}" x="${barLeft.toFixed(3)}%" width="${barWidth.toFixed(3)}%" height="100%" rx="3"></rect></svg>
 </summary>
 ${spanDetails(span)}
 </details>`;
+}
+
+/** What a row says beside the span's name: its kind, and what a model's answer took. */
+function note({ kind, attributes }: TraceSpan): string {
+  const tokens = Number(attributes["llm.token_count.total"]);
+  return tokens > 0 ? `${kind.toLowerCase()}, ${count(tokens)} tokens` : kind.toLowerCase();
+}
+
+/** The innermost failure: the spans around it mostly fail for its sake. */
+function failure(rows: WaterfallRow[]): Markup | string {
+  const failed = rows.filter((row) => row.span.failed && row.span.statusMessage);
+  const innermost = failed.sort((a, b) => b.depth - a.depth)[0]?.span;
+  return innermost === undefined
+    ? ""
+    : html`<p class="problem"><b>${innermost.name}</b>: ${innermost.statusMessage}</p>`;
 }
 
 function spanDetails(span: TraceSpan): Markup {
