@@ -104,7 +104,13 @@ async function giveTo(account: Account, directory: string): Promise<void> {
 }
 
 async function binaryVersion(binaries: PostgresBinaries): Promise<string> {
-  const { stdout } = await run(binaries.postgres, ["--version"]);
+  const { stdout } = await run(binaries.postgres, ["--version"]).catch((error: Error) => {
+    throw new UserError(
+      "postgres_does_not_run",
+      "The PostgreSQL that npm installed does not run on this machine.",
+      `${error.message.trim()}\nIt needs macOS, or a Linux with glibc (Alpine Linux has another C library).`,
+    );
+  });
   const version = stdout.match(/ (\d+)/)?.[1];
   if (version === undefined) throw new Error(`PostgreSQL names no version: ${stdout.trim()}`);
   return version;

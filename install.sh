@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Installs what the platform needs and starts it. Written for bash 3.2, which macOS has.
+set -euo pipefail
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)"
+PROVIDERS="OPENAI_API_KEY OLLAMA_API_KEY OLLAMA_LOCAL_HOST ANTHROPIC_API_KEY GEMINI_API_KEY VLLM_BACKEND_URL"
+OLDEST_NODE=20
+
+usage() {
+  cat <<'USAGE'
+Usage: ./install.sh --embedded [options]
+
+Runs the platform on this machine, without Docker, until Ctrl-C.
+
+  --embedded    PostgreSQL and the platform's programs as processes of this machine
+  --demo        answer offline with a demo model; no provider credential is needed
+  --port N      the one port (default 8088)
+  --data DIR    where database, secrets and logs are kept (default .platform of the checkout)
+  --agents DIR  the folder of agent declarations (default agents of the checkout)
+  --verbose     show the stack of an error
+  --help        this text
+
+Without --demo, at least one provider must be set in the environment:
+  OPENAI_API_KEY, OLLAMA_API_KEY, OLLAMA_LOCAL_HOST, ANTHROPIC_API_KEY, GEMINI_API_KEY,
+  VLLM_BACKEND_URL
+USAGE
+}
+
+# fail CODE MESSAGE [HINT]
+fail() {
+  printf '\nError: %s\n' "$2" >&2
+  if [ $# -gt 2 ]; then printf '\n%s\n' "$3" >&2; fi
+  exit "$1"
+}
+
+read_arguments() {
+  embedded=no
+  demo=no
+  while [ $# -gt 0 ]; do
+    case "$1" in
+      --embedded) embedded=yes ;;
+      --demo) demo=yes ;;
+      --verbose) ;;
+      --help | -h)
+        usage
+        exit 0
+        ;;
+      --port | --data | --agents)
+        [ $# -gt 1 ] || fail 2 "$1 needs a value." "$(usage)"
+        shift
+        ;;
+      --port=* | --data=* | --agents=*) ;;
+      *) fail 2 "Unknown argument: $1" "$(usage)" ;;
+    esac
+    shift
+  done
+}
+
+require_embedded() {
+  [ "$embedded" = yes ] || fail 2 \
+    "The installation on a local cluster comes with the next release of this repository." \
+    "This release runs the platform without a cluster: ./install.sh --embedded"
+}
+
+require_provider() {
+  [ "$demo" = no ] || return 0
+  local name
+  for name in $PROVIDERS; do
+    if [ -n "${!name:-}" ]; then return 0; fi
+  done
+  fail 1 "No model provider is configured." "Set at least one of:
+$(printf '  %s\n' $PROVIDERS)
+or try it offline with --demo: ./install.sh --embedded --demo"
+}
+
+require_node() {
+  local hint="Install Node.js $OLDEST_NODE or newer, which brings npm: your system's package manager has it,
+and so have version managers such as nvm and fnm."
+  command -v node >/dev/null 2>&1 || fail 1 "Node.js is not installed." "$hint"
+  command -v npm >/dev/null 2>&1 || fail 1 "npm is not installed." "$hint"
+  local major
+  major="$(node -p 'process.versions.node.split(".")[0]')"
+  [ "$major" -ge "$OLDEST_NODE" ] ||
+    fail 1 "Node.js $(node --version) is too old; the platform needs $OLDEST_NODE or newer." "$hint"
+}
+
+lock_hash() {
+  node -p 'require("crypto").createHash("sha256").update(require("fs").readFileSync("package-lock.json")).digest("hex")'
+}
+
+# npm itself keeps node_modules/.package-lock.json: newer than our lock file, it tells that somebody
+# ran `npm ci` by hand.
+packages_are_current() {
+  [ -d node_modules ] || return 1
+  if [ -f node_modules/.platform-lock ]; then
+    [ "$(cat node_modules/.platform-lock)" = "$(lock_hash)" ]
+  else
+    [ node_modules/.package-lock.json -nt package-lock.json ]
+  fi
+}
+
+install_packages() {
+  if ! packages_are_current; then
+    echo "Installing packages (npm ci)…"
+    npm ci --no-fund --no-audit || fail 1 "npm ci failed." "Its output above says why."
+  fi
+  # Packages that another account installed are left as they are.
+  if [ ! -f node_modules/.platform-lock ] && [ -w node_modules ]; then
+    lock_hash >node_modules/.platform-lock
+  fi
+}
+
+has_our_node() {
+  [ "$(node_modules/.bin/node --version 2>/dev/null)" = "v$1" ]
+}
+
+# npm may hold install scripts back, and that of the package `node` links the binary.
+install_node() {
+  local version
+  version="$(node -p 'require("./package.json").dependencies.node')"
+  has_our_node "$version" || npm rebuild node --ignore-scripts=false --no-fund --no-audit || true
+  has_our_node "$version" || fail 1 \
+    "npm did not install the platform's own Node.js ($version) in $ROOT/node_modules/.bin." \
+    "Allow the install script of the package node, then run: npm rebuild node"
+}
+
+read_arguments "$@"
+require_embedded
+require_provider
+require_node
+(
+  cd "$ROOT"
+  install_packages
+  install_node
+)
+exec "$ROOT/node_modules/.bin/node" --max-semi-space-size=2 "$ROOT/runtime/embedded/main.ts" "$@"

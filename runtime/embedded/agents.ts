@@ -1,0 +1,120 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { readdir, realpath, stat, writeFile } from "node:fs/promises";
+import { dirname, join, relative, resolve } from "node:path";
+import { type AgentDeclaration, agentDeclaration } from "../common/agent.ts";
+import { UserError } from "../common/errors.ts";
+import type { ReadDeclaration } from "./declaration-reader.ts";
+import { confinement } from "./worker-permissions.ts";
+
+const READER = join(import.meta.dirname, "declaration-reader.ts");
+
+/** An agent as its file declares it; the graph as an absolute path. */
+export interface DeclaredAgent extends AgentDeclaration {
+  file: string;
+}
+
+/**
+ * Reads the declarations of a folder: every `.ts` file that lies directly in it. They are code, so
+ * they are read in a process that is confined as the worker is.
+ *
+ * @throws UserError that names the file.
+ */
+export async function readAgents(checkout: string, directory: string): Promise<DeclaredAgent[]> {
+  const folder = await realFolder(directory);
+  const files = (await readdir(folder))
+    .filter((name) => /^[^.].*\.ts$/.test(name) && !name.endsWith(".d.ts"))
+    .sort()
+    .map((name) => join(folder, name));
+  if (files.length === 0) {
+    throw new UserError(
+      "no_agents",
+      `There is no agent in ${directory}.`,
+      "Add a file such as assistant.ts that declares one with defineAgent, or name another folder with --agents DIR.",
+    );
+  }
+  const agents: DeclaredAgent[] = [];
+  for (const read of await readDeclarations(checkout, folder, files)) {
+    const agent = await checkDeclaration(read, folder);
+    const twin = agents.find(({ graphId }) => graphId === agent.graphId);
+    if (twin !== undefined) throw sameGraphId(agent, twin);
+    agents.push(agent);
+  }
+  return agents;
+}
+
+/** Writes the `langgraph.json` that the worker serves. */
+export async function writeLanggraphConfig(file: string, agents: DeclaredAgent[]): Promise<void> {
+  const graphs = Object.fromEntries(agents.map(({ graphId, graph }) => [graphId, graph]));
+  await writeFile(file, `${JSON.stringify({ graphs }, null, 2)}\n`, { mode: 0o600 });
+}
+
+async function realFolder(directory: string): Promise<string> {
+  try {
+    return await realpath(directory);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    throw new UserError(
+      "no_agents",
+      `The folder of agents ${directory} can't be read (${code}).`,
+      "Name the right one with --agents DIR.",
+    );
+  }
+}
+
+async function readDeclarations(
+  checkout: string,
+  folder: string,
+  files: string[],
+): Promise<ReadDeclaration[]> {
+  const reader = fork(READER, files, {
+    execArgv: confinement(checkout, folder, [READER]),
+    env: { PATH: process.env.PATH },
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  const read: ReadDeclaration[] = [];
+  reader.on("message", (message) => read.push(message as ReadDeclaration));
+  await once(reader, "close");
+  const missing = files[read.length];
+  if (missing !== undefined) {
+    throw invalid(missing, "it ended the process that reads it");
+  }
+  return read;
+}
+
+async function checkDeclaration(read: ReadDeclaration, folder: string): Promise<DeclaredAgent> {
+  const { file } = read;
+  if ("error" in read) throw invalid(file, read.error);
+  const result = agentDeclaration.safeParse(read.declaration);
+  if (!result.success) {
+    const problems = result.error.issues.map(({ path, message }) =>
+      path.length === 0 ? message : `${path.join(".")}: ${message}`,
+    );
+    throw invalid(file, problems.join("; "));
+  }
+  const { graph } = result.data;
+  const colon = graph.lastIndexOf(":");
+  const graphFile = resolve(dirname(file), graph.slice(0, colon));
+  if (relative(folder, graphFile).startsWith("..")) {
+    throw invalid(file, `its graph ${graphFile} lies outside of ${folder}`);
+  }
+  const found = await stat(graphFile).catch(() => undefined);
+  if (!found?.isFile()) throw invalid(file, `its graph ${graphFile} does not exist`);
+  return { ...result.data, graph: `${graphFile}${graph.slice(colon)}`, file };
+}
+
+function invalid(file: string, problem: string): UserError {
+  return new UserError(
+    "agent_declaration",
+    `${file} declares no agent: ${problem}.`,
+    'It needs: export default defineAgent({ graphId: "my-agent", graph: "./my-agent/graph.ts:graph" });',
+  );
+}
+
+function sameGraphId(agent: DeclaredAgent, twin: DeclaredAgent): UserError {
+  return new UserError(
+    "agent_declaration",
+    `${agent.file} and ${twin.file} declare the same graphId ${agent.graphId}.`,
+    "Give one of them another graphId.",
+  );
+}

@@ -1,0 +1,37 @@
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+/**
+ * Node's flags that confine a process which runs agents: it may read the code that it needs and
+ * nothing else; it may not write, start processes or threads, or load native code. It keeps the
+ * network. Node calls this a seat belt for trusted code, not a sandbox, and so do we.
+ *
+ * @param checkout The platform's own directory, without symbolic links.
+ * @param agentsDirectory Where the declarations and graphs are, without symbolic links.
+ * @param files More files that it may read.
+ */
+export function confinement(
+  checkout: string,
+  agentsDirectory: string,
+  files: readonly string[] = [],
+): string[] {
+  const readable = [
+    join(checkout, "node_modules"),
+    join(checkout, "package.json"),
+    join(checkout, "runtime", "common"),
+    join(checkout, "runtime", "worker"),
+    agentsDirectory,
+    ...librariesAbove(agentsDirectory),
+    ...files,
+  ];
+  return ["--permission", ...[...new Set(readable)].map((path) => `--allow-fs-read=${path}`)];
+}
+
+/** Where Node looks for an agent's imports, and how it learns a file's module kind. */
+function librariesAbove(directory: string): string[] {
+  const found: string[] = [];
+  for (let at = directory; at !== dirname(at); at = dirname(at)) {
+    found.push(join(at, "node_modules"), join(at, "package.json"));
+  }
+  return found.filter((path) => existsSync(path));
+}
