@@ -15,7 +15,6 @@ export interface ConsumerTokens {
   find(token: string): Promise<ConsumerToken | undefined>;
 }
 
-/** How long a disabled token may go on working, in ms. */
 const TTL_MS = 10_000;
 /** Shorter for what was not found, so that a new token works at once. */
 const UNKNOWN_TTL_MS = 1_000;
@@ -24,8 +23,12 @@ const PATIENCE_MS = 10_000;
 const SELECT =
   "SELECT tenant, agent FROM consumer_token WHERE token_hash = $1 AND disabled_at IS NULL";
 
-/** Tokens are compared by their hash, so nothing can be learnt from how long a look-up takes. */
-export function createConsumerTokens(pool: Pool): ConsumerTokens {
+/**
+ * Tokens are compared by their hash, so nothing can be learnt from how long a look-up takes.
+ *
+ * @param ttlMs How long a token that was disabled may go on working.
+ */
+export function createConsumerTokens(pool: Pool, ttlMs = TTL_MS): ConsumerTokens {
   const cache = new Map<string, { found: Promise<ConsumerToken | undefined>; until: number }>();
 
   async function select(hash: string): Promise<ConsumerToken | undefined> {
@@ -45,11 +48,11 @@ export function createConsumerTokens(pool: Pool): ConsumerTokens {
         const [oldest] = cache.keys();
         if (oldest !== undefined) cache.delete(oldest);
       }
-      const entry = { found: select(hash), until: Date.now() + TTL_MS };
+      const entry = { found: select(hash), until: Date.now() + ttlMs };
       cache.set(hash, entry);
       entry.found.then(
         (found) => {
-          if (found === undefined) entry.until = Date.now() + UNKNOWN_TTL_MS;
+          if (found === undefined) entry.until = Date.now() + Math.min(ttlMs, UNKNOWN_TTL_MS);
         },
         // The caller gets the failure; the next call asks again.
         () => cache.delete(hash),

@@ -125,7 +125,8 @@ function refuseOddCase(object: object, fields: readonly string[], place: string)
     // Both ways, because Go also folds the Kelvin sign to k and the long s to s.
     const folded = name.toUpperCase().toLowerCase();
     if (fields.includes(folded)) {
-      throw new InvalidRequest(`${place}${name}`, `Write the field ${name} as ${folded}.`);
+      const field = `${place}${name}`;
+      throw new InvalidRequest(field, `Write the field ${field} as ${place}${folded}.`);
     }
   }
 }

@@ -21,7 +21,7 @@ const tools = z.array(
     function: z.object({
       name: z.string(),
       description: z.string().optional().catch(undefined),
-      parameters: z.unknown(),
+      parameters: z.unknown().optional(),
     }),
   }),
 );
@@ -85,8 +85,8 @@ function emptyArguments(parameters: unknown): unknown {
 
 const jsonSchema = z.object({
   type: z.union([z.string(), z.array(z.string())]).optional(),
-  default: z.unknown(),
-  const: z.unknown(),
+  default: z.unknown().optional(),
+  const: z.unknown().optional(),
   enum: z.array(z.unknown()).optional(),
   anyOf: z.array(z.unknown()).optional(),
   properties: z.record(z.string(), z.unknown()).optional(),
