@@ -117,7 +117,7 @@ has_our_node() {
 # npm may hold install scripts back, and that of the package `node` links the binary.
 install_node() {
   local version
-  version="$(node -p 'require("./package.json").dependencies.node')"
+  version="$(node -p 'require("./package.json").devDependencies.node')"
   has_our_node "$version" || npm rebuild node --ignore-scripts=false --no-fund --no-audit || true
   has_our_node "$version" || fail 1 \
     "npm did not install the platform's own Node.js ($version) in $ROOT/node_modules/.bin." \
