@@ -9,6 +9,7 @@ import {
   recordingLogger,
   startGateway,
   startUpstream,
+  until,
 } from "../support/gateway.ts";
 
 const LIMIT_BYTES = 1024 * 1024;
@@ -333,15 +334,6 @@ describe("what goes through the gateway", () => {
     await door.stop();
   });
 });
-
-/** Looks again until the condition holds. */
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 10_000;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error("the condition did not come to hold");
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
 
 /** True once a figure stays the same over a hundred turns of the event loop. */
 async function settled(figure: () => number): Promise<boolean> {

@@ -14,6 +14,7 @@ import {
   startGateway,
   startUpstream,
   TENANT,
+  until,
 } from "../support/gateway.ts";
 
 describe("the gateway's front door", () => {
@@ -175,7 +176,9 @@ describe("the gateway's front door", () => {
 
   it("logs one line a call with request id, tenant, graph and status, and no token", async () => {
     await call("/info", { ...CALL_HEADERS, "x-request-id": "logged-1" });
-    const lines = log.lines.filter((line) => line.request_id === "logged-1");
+    const logged = () => log.lines.filter((line) => line.request_id === "logged-1");
+    await until(() => logged().length > 0);
+    const lines = logged();
     expect(lines).to.have.length(1);
     expect(lines[0]).to.include({ tenant: TENANT, graph_id: GRAPH_ID, status: 200, path: "/info" });
     expect(JSON.stringify(log.lines)).not.to.contain(DEV_TOKEN);

@@ -6,7 +6,17 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
  */
 const NativeResponse = RESPONSE_ALREADY_SENT.constructor as typeof Response;
 
-/** Tells Hono's server that the answer has been written, and the request log with which status. */
+const byStatus = new Map<number, Response>();
+
+/**
+ * Tells Hono's server that the answer has been written, and the request log with which status.
+ * Shared between calls: nobody may change its headers, which no one would get anyway.
+ */
 export function alreadySent(status: number): Response {
-  return new NativeResponse(null, { status, headers: RESPONSE_ALREADY_SENT.headers });
+  let response = byStatus.get(status);
+  if (response === undefined) {
+    response = new NativeResponse(null, { status, headers: RESPONSE_ALREADY_SENT.headers });
+    byStatus.set(status, response);
+  }
+  return response;
 }
