@@ -2,17 +2,16 @@ import type { Tracer } from "@opentelemetry/api";
 import { Hono } from "hono";
 import { requestId } from "hono/request-id";
 import { HttpError, notFound, openaiError, unavailable } from "../common/errors.ts";
-import { type Logger, requestLog } from "../common/logging.ts";
+import { requestLog } from "../common/logging.ts";
 import { chatCompletionRoutes } from "./chat-completions.ts";
 import { embeddingRoutes } from "./embeddings.ts";
-import type { Env, ForwardDependencies } from "./forward.ts";
+import { CLIENT_GONE, type Env, type ForwardDependencies } from "./forward.ts";
 import type { Model } from "./model-list.ts";
 import { modelRoutes } from "./models.ts";
 
 export interface AppDependencies extends ForwardDependencies {
   listModels(): Promise<Model[]>;
   tracer: Tracer;
-  logger: Logger;
   /** False once the program is stopping. */
   isReady(): boolean;
 }
@@ -26,6 +25,7 @@ export function createApp(deps: AppDependencies): Hono<Env> {
   app.use(requestId());
   app.use(requestLog(deps.logger));
   app.onError((error, c) => {
+    if (c.env.incoming.readableAborted) return CLIENT_GONE;
     if (!(error instanceof HttpError)) {
       deps.logger.error({ request_id: c.get("requestId"), err: error }, "request failed");
     }

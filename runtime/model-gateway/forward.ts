@@ -5,7 +5,7 @@ import { isSpanContextValid, type Span, SpanStatusCode } from "@opentelemetry/ap
 import type { Context } from "hono";
 import { HttpError } from "../common/errors.ts";
 import { ASSERTION_HEADER } from "../common/identity.ts";
-import type { RequestLogFields } from "../common/logging.ts";
+import type { Logger, RequestLogFields } from "../common/logging.ts";
 import { AnswerMeter, estimateTokens } from "./answer-meter.ts";
 import { type CallLife, watchCall } from "./call-life.ts";
 import type { Caller, IdentifyCaller } from "./caller.ts";
@@ -17,7 +17,7 @@ import { readRefusal } from "./refusal.ts";
 import { relayStream, relayWhole } from "./relay.ts";
 import { readJsonObject } from "./request-body.ts";
 import { responseHeaders } from "./response-headers.ts";
-import type { OpenAnswer, Upstream } from "./upstream.ts";
+import { type OpenAnswer, timedOut, type Upstream } from "./upstream.ts";
 import type { UsageRecorder } from "./usage-recorder.ts";
 
 /** What a handler of the model gateway finds in its context. */
@@ -31,6 +31,7 @@ export interface Env {
 }
 
 export interface ForwardDependencies {
+  logger: Logger;
   identify: IdentifyCaller;
   providers: readonly Provider[];
   upstream: Upstream;
@@ -49,7 +50,10 @@ export interface InferenceEndpoint {
 }
 
 /** Logged for a client that left; nobody reads the answer. */
-const CLIENT_GONE = new Response(null, { status: 499, headers: RESPONSE_ALREADY_SENT.headers });
+export const CLIENT_GONE = new Response(null, {
+  status: 499,
+  headers: RESPONSE_ALREADY_SENT.headers,
+});
 
 interface Exchange {
   c: Context<Env>;
@@ -79,7 +83,7 @@ export async function forward(
   const exchange: Exchange = { c, caller, request, route, body, life, meter };
   let status = 500;
   try {
-    const outcome = await converse(exchange, deps.upstream, endpoint);
+    const outcome = await converse(exchange, deps, endpoint);
     status = outcome.status;
     return outcome.response;
   } catch (error) {
@@ -87,8 +91,9 @@ export async function forward(
       status = 499;
       return CLIENT_GONE;
     }
-    if (error instanceof HttpError) status = error.status;
-    throw error;
+    const failure = life.givenUp() === "deadline" ? timedOut(route.provider) : error;
+    if (failure instanceof HttpError) status = failure.status;
+    throw failure;
   } finally {
     life.end();
     note(exchange, deps.usage, endpoint, status, performance.now() - started);
@@ -97,14 +102,14 @@ export async function forward(
 
 async function converse(
   { c, request, route, body, life, meter }: Exchange,
-  upstream: Upstream,
+  { upstream, logger }: ForwardDependencies,
   endpoint: InferenceEndpoint,
 ): Promise<{ response: Response; status: number }> {
   const { provider } = route;
   const requestId = c.get("requestId");
   const answer = await upstream.open({ provider, endpoint: endpoint.name, body, life, requestId });
   const headers = responseHeaders(answer.headers, provider.secrets, requestId);
-  if (answer.status >= 400) return refuse(answer, provider, headers);
+  if (answer.status >= 400) return refuse(answer, provider, headers, life.signal);
   const relay = {
     answer,
     outgoing: c.env.outgoing,
@@ -118,6 +123,7 @@ async function converse(
       ? await relayStream({ ...relay, keepsUsage: request.keepsUsage })
       : await relayWhole(relay);
   if (failure === undefined) return { response: RESPONSE_ALREADY_SENT, status: answer.status };
+  logger.warn({ request_id: requestId, provider: provider.name }, failure.message);
   c.get("span")?.setStatus({ code: SpanStatusCode.ERROR, message: failure.message });
   return { response: RESPONSE_ALREADY_SENT, status: failure.status };
 }
@@ -140,8 +146,9 @@ async function refuse(
   answer: OpenAnswer,
   { name, secrets }: Provider,
   headers: Record<string, string>,
+  signal: AbortSignal,
 ): Promise<{ response: Response; status: number }> {
-  const body = await readRefusal(answer, name, secrets);
+  const body = await readRefusal(answer, name, secrets, signal);
   const response = new Response(body, {
     status: answer.status,
     headers: { ...headers, "content-type": "application/json" },

@@ -1,11 +1,3 @@
-import {
-  EMBEDDING_MODEL_NAME,
-  LLM_MODEL_NAME,
-  LLM_PROVIDER,
-  LLM_TOKEN_COUNT_COMPLETION,
-  LLM_TOKEN_COUNT_PROMPT,
-  LLM_TOKEN_COUNT_TOTAL,
-} from "@arizeai/openinference-semantic-conventions";
 import type { Span } from "@opentelemetry/api";
 import {
   GRAPH_ID,
@@ -19,6 +11,14 @@ import type { UsageRecord } from "./usage-recorder.ts";
 
 /** How much of a prompt or an answer a span keeps, in characters. */
 export const SPAN_TEXT_LIMIT = 4_096;
+
+/** OpenInference's names for what a model call is about. */
+const LLM_MODEL_NAME = "llm.model_name";
+const LLM_PROVIDER = "llm.provider";
+const LLM_TOKEN_COUNT_PROMPT = "llm.token_count.prompt";
+const LLM_TOKEN_COUNT_COMPLETION = "llm.token_count.completion";
+const LLM_TOKEN_COUNT_TOTAL = "llm.token_count.total";
+const EMBEDDING_MODEL_NAME = "embedding.model_name";
 
 /** Whether tokens were counted by us, not by the provider. */
 const ESTIMATED = "platform.usage.estimated";

@@ -17,13 +17,16 @@ const otherShapes = z.union([
 /**
  * The body of a provider's 4xx, for the client: as it came where it has the shape that the openai
  * SDKs read, else its message in that shape. The platform's keys are cut out.
+ *
+ * @param signal Of the call: once it is aborted, nobody waits for the refusal.
  */
 export async function readRefusal(
   answer: OpenAnswer,
   providerName: string,
   secrets: readonly string[],
+  signal: AbortSignal,
 ): Promise<string> {
-  const text = withoutSecrets(await readText(answer), secrets);
+  const text = withoutSecrets(await readText(answer, signal), secrets);
   const json = parsed(text);
   if (openaiShape.safeParse(json).success) return text;
   const error = otherShapes.safeParse(json).data;
@@ -43,16 +46,21 @@ export function withoutSecrets(text: string, secrets: readonly string[]): string
   return secrets.reduce((scrubbed, secret) => scrubbed.replaceAll(secret, "[redacted]"), text);
 }
 
-async function readText(answer: OpenAnswer): Promise<string> {
+async function readText({ first, rest }: OpenAnswer, signal: AbortSignal): Promise<string> {
   const pieces: Buffer[] = [];
   let size = 0;
-  let piece = answer.first;
-  while (!piece.done && size < MAX_BODY_BYTES) {
-    pieces.push(piece.value);
-    size += piece.value.length;
-    piece = await answer.rest.next();
+  try {
+    let piece = first;
+    while (!piece.done && size < MAX_BODY_BYTES) {
+      pieces.push(piece.value);
+      size += piece.value.length;
+      piece = await rest.next();
+    }
+    if (!piece.done) await rest.return?.();
+  } catch (error) {
+    // Refused it is, whether or not the provider got to the end of its reasons.
+    if (signal.aborted) throw error;
   }
-  if (!piece.done) await answer.rest.return?.();
   return Buffer.concat(pieces).toString();
 }
 

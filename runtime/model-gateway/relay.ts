@@ -23,6 +23,8 @@ export interface RelayOptions {
 const MAX_HELD_BYTES = 1024 * 1024;
 /** Where the usage stands in an answer too large to be held: at its end. */
 const TAIL_BYTES = 4 * 1024;
+/** A client that takes nothing for this long counts as gone: it holds a provider's connection. */
+const MAX_STALL_MS = 300_000;
 
 /**
  * Sends a stream on, frame by frame, as fast as the client takes it.
@@ -117,7 +119,13 @@ async function relayLarge(
 /** Waits while the client is slow; the provider is read no further meanwhile. */
 async function write(outgoing: ServerResponse, bytes: Buffer, life: CallLife): Promise<void> {
   life.signal.throwIfAborted();
-  if (!outgoing.write(bytes)) await once(outgoing, "drain", { signal: life.signal });
+  if (outgoing.write(bytes)) return;
+  const stalled = setTimeout(() => outgoing.destroy(), MAX_STALL_MS);
+  try {
+    await once(outgoing, "drain", { signal: life.signal });
+  } finally {
+    clearTimeout(stalled);
+  }
 }
 
 function brokenOff(providerName: string, cause?: unknown): HttpError {

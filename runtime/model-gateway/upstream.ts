@@ -105,13 +105,14 @@ export function createUpstream({ send, retryPauseMs, logger }: UpstreamOptions):
   };
 }
 
-function throwIfGivenUp(life: CallLife, { name }: Provider): void {
-  const reason = life.givenUp();
-  if (reason === undefined) return;
-  // A client that has left reads no answer; the caller looks at the call's life and logs 499.
-  throw new HttpError(504, "upstream_timeout", `The provider ${name} did not answer in time.`, {
-    details: reason,
-  });
+/** What a client gets that waited until the deadline, or longer than a connection may take. */
+export function timedOut({ name }: Provider): HttpError {
+  return new HttpError(504, "upstream_timeout", `The provider ${name} did not answer in time.`);
+}
+
+/** The caller looks at the call's life, too: for a client that has left it logs 499. */
+function throwIfGivenUp(life: CallLife, provider: Provider): void {
+  if (life.givenUp() !== undefined) throw timedOut(provider);
 }
 
 /** The pause in ms, or undefined where trying again would not help. */
@@ -150,11 +151,10 @@ function codeOf(error: unknown): string {
   return "code" in error ? String(error.code) : error.name;
 }
 
-function accept(outcome: Outcome, { name }: Provider): OpenAnswer {
+function accept(outcome: Outcome, provider: Provider): OpenAnswer {
+  const { name } = provider;
   if ("error" in outcome) {
-    if (/TIMEOUT|ETIMEDOUT/.test(codeOf(outcome.error))) {
-      throw new HttpError(504, "upstream_timeout", `The provider ${name} did not answer in time.`);
-    }
+    if (/TIMEOUT|ETIMEDOUT/.test(codeOf(outcome.error))) throw timedOut(provider);
     throw new HttpError(502, "upstream_unreachable", `The provider ${name} can't be reached.`, {
       cause: outcome.error,
     });

@@ -105,6 +105,20 @@ describe("When things go wrong at the model gateway", () => {
     });
   });
 
+  it("a client that leaves while it is still sending is no failure of ours", async () => {
+    await start();
+    const call = request(`${gateway.url}/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${CONSUMER_TOKEN}`, "content-length": 1_000 },
+    });
+    call.on("error", () => {});
+    call.write('{"model":', () => call.destroy());
+
+    await eventually("the call is logged", () => gateway.requests().length === 1);
+    expect(gateway.requests()[0]?.status).to.equal(499);
+    expect(gateway.logs).to.have.length(1);
+  });
+
   it("a slow client slows the provider down, and gets every byte in the end", async () => {
     await start();
     const text = "x".repeat(64 * 1024);
@@ -255,6 +269,38 @@ describe("When things go wrong at the model gateway", () => {
       await eventually("the provider is let go", () => provider.calls[0]?.clientGone === true);
     });
 
+    it("in the middle of a whole answer is a 504 at the deadline", async () => {
+      await start({ deadlineMs: 100 });
+      provider.next(starts(200, '{"id":"chatcmpl-1",'), starts(400, '{"error":'));
+
+      expect((await failureOf(ask())).status).to.equal(504);
+      expect((await failureOf(ask())).status).to.equal(504);
+    });
+
+    it("with an error page that never ends is let go", async () => {
+      await start();
+      provider.next(starts(503, "<html>"), starts(500, "<html>"));
+
+      expect((await failureOf(ask())).status).to.equal(502);
+      expect((await ask()).choices[0]?.message.content).to.equal(STAND_IN_TEXT);
+      for (const call of provider.calls.slice(0, 2)) {
+        await eventually("the provider is let go", () => call.clientGone);
+      }
+    });
+
+    it("with a refusal that breaks off is refused all the same", async () => {
+      await start();
+      provider.next((_call, response) => {
+        response.writeHead(404, { "content-length": 500 });
+        response.write("no such model", () => response.destroy());
+      });
+
+      const error = await failureOf(ask());
+
+      expect(error).to.be.instanceOf(OpenAI.NotFoundError);
+      expect(error.message).to.contain("no such model");
+    });
+
     it("by not being there is a 502, and its models are left out of the list", async () => {
       await start();
       await provider.stop();
@@ -376,6 +422,14 @@ describe("When things go wrong at the model gateway", () => {
     });
   });
 });
+
+/** Sends the beginning of an answer and then nothing more. */
+function starts(status: number, text: string): Behaviour {
+  return (_call, response) => {
+    response.writeHead(status, { "content-type": "application/json" });
+    response.write(text);
+  };
+}
 
 /** Asks and gives the response back before its body was read. */
 async function startReading({ url }: TestModelGateway, body: object): Promise<IncomingMessage> {

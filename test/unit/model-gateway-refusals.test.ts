@@ -8,7 +8,9 @@ async function refusalOf(body: string, status = 400) {
   })();
   const rest = pieces[Symbol.asyncIterator]();
   const answer = { status, headers: {}, first: await rest.next(), rest };
-  return JSON.parse(await readRefusal(answer, "gemini", ["sk-secret"]));
+  return JSON.parse(
+    await readRefusal(answer, "gemini", ["sk-secret"], new AbortController().signal),
+  );
 }
 
 describe("A provider's refusal", () => {
