@@ -42,11 +42,14 @@ export class ConsoleOutput {
   }
 
   /**
-   * Shows a step of the start while it runs, and how long it took.
+   * Shows the start of a service while it runs, and how long it took.
    *
-   * @param ready What to say when it is done, e.g. `Worker ready`.
+   * @param work Gives back the service, by the title that it has then.
    */
-  async step<T>(title: string, ready: string, work: (onWaiting: OnWaiting) => Promise<T>) {
+  async step<T extends { title: string }>(
+    title: string,
+    work: (onWaiting: OnWaiting) => Promise<T>,
+  ): Promise<T> {
     const began = performance.now();
     let reports = 0;
     const value = await work((what, waitedMs) => {
@@ -58,7 +61,7 @@ export class ConsoleOutput {
         this.line(`… ${text}`);
       }
     });
-    this.done(`${ready} (${seconds(performance.now() - began)})`);
+    this.done(`${value.title} ready (${seconds(performance.now() - began)})`);
     return value;
   }
 

@@ -6,7 +6,7 @@ import { UserError } from "../common/errors.ts";
 export interface DataPaths {
   directory: string;
   secrets: string;
-  /** The lock of the running instance, and what others may know of it. */
+  /** The running instance, for others to know of it. */
   instance: string;
   postgres: string;
   langgraphConfig: string;

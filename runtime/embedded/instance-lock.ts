@@ -1,4 +1,6 @@
-import { link, readFile, rename, rm, unlink, writeFile } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { link, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { z } from "zod";
 import { processStart } from "./process-identity.ts";
 
@@ -23,32 +25,60 @@ export async function thisInstance(port: number): Promise<Instance> {
   };
 }
 
+/** What a lock is about: a data directory, and the file that tells others about its instance. */
+export interface LockPaths {
+  directory: string;
+  instance: string;
+}
+
+/** Locks are numbered: a stale one is not removed to take over, but followed by the next number. */
+const LOCK = /^lock\.(\d+)$/;
+
 /**
- * Takes the data directory for `mine`. A lock whose process is gone (`kill -9`, power cut) is
- * replaced.
+ * Takes a data directory for `mine`. A lock whose process is gone (`kill -9`, power cut) is
+ * followed by the next one, which only one of many can make: of those that start at once, one wins.
  *
  * @returns the instance that holds it, or undefined when it is ours now.
  */
-export async function takeLock(file: string, mine: Instance): Promise<Instance | undefined> {
-  const candidate = `${file}.${mine.pid}`;
+export async function takeLock(paths: LockPaths, mine: Instance): Promise<Instance | undefined> {
+  const candidate = join(paths.directory, `candidate.${randomUUID()}`);
   // A link to a finished file: nobody ever reads half a lock.
   await writeFile(candidate, `${JSON.stringify(mine)}\n`, { mode: 0o600 });
   try {
-    while (!(await linkIfFree(candidate, file))) {
-      const holder = await livingHolder(file);
+    for (;;) {
+      const numbers = await lockNumbers(paths.directory);
+      const last = Math.max(0, ...numbers);
+      const holder = last === 0 ? undefined : await livingHolder(lockFile(paths, last));
       if (holder !== undefined) return holder;
-      await removeStale(file);
+      if (!(await linkIfFree(candidate, lockFile(paths, last + 1)))) continue;
+      await Promise.all(numbers.map((number) => rm(lockFile(paths, number), { force: true })));
+      await rename(candidate, paths.instance);
+      return undefined;
     }
-    return undefined;
   } finally {
     await rm(candidate, { force: true });
   }
 }
 
 /** Gives the data directory back, if it is still ours. */
-export async function releaseLock(file: string, mine: Instance): Promise<void> {
-  const holder = await readInstance(file);
-  if (holder?.pid === mine.pid && holder.processStart === mine.processStart) await unlink(file);
+export async function releaseLock(paths: LockPaths, mine: Instance): Promise<void> {
+  const last = Math.max(0, ...(await lockNumbers(paths.directory)));
+  const holder = last === 0 ? undefined : await readInstance(lockFile(paths, last));
+  if (holder?.pid !== mine.pid || holder.processStart !== mine.processStart) return;
+  await rm(paths.instance, { force: true });
+  await rm(lockFile(paths, last), { force: true });
+}
+
+function lockFile({ directory }: LockPaths, number: number): string {
+  return join(directory, `lock.${number}`);
+}
+
+async function lockNumbers(directory: string): Promise<number[]> {
+  const names = await readdir(directory);
+  return names.flatMap((name) => {
+    const number = name.match(LOCK)?.[1];
+    return number === undefined ? [] : [Number(number)];
+  });
 }
 
 async function linkIfFree(candidate: string, file: string): Promise<boolean> {
@@ -65,22 +95,6 @@ async function livingHolder(file: string): Promise<Instance | undefined> {
   const holder = await readInstance(file);
   if (holder === undefined) return undefined;
   return (await processStart(holder.pid)) === holder.processStart ? holder : undefined;
-}
-
-/**
- * Moves the lock aside before it is removed: where two starts find the same stale lock, the second
- * one may have moved the first one's fresh lock, and puts it back.
- */
-async function removeStale(file: string): Promise<void> {
-  const aside = `${file}.stale.${process.pid}`;
-  try {
-    await rename(file, aside);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
-    throw error;
-  }
-  if ((await livingHolder(aside)) !== undefined) await linkIfFree(aside, file);
-  await rm(aside, { force: true });
 }
 
 async function readInstance(file: string): Promise<Instance | undefined> {

@@ -25,14 +25,14 @@ async function main(): Promise<void> {
   const model = chooseModel(args, process.env);
   const paths = await makeDataDirectory(args.data);
   const mine = await thisInstance(args.port);
-  const holder = await takeLock(paths.instance, mine);
+  const holder = await takeLock(paths, mine);
   if (holder !== undefined) throw alreadyRunning(holder, paths);
   try {
     await checkPortFree(args.port);
     await checkMachine(paths.directory);
     await run(args, paths, model);
   } finally {
-    await releaseLock(paths.instance, mine);
+    await releaseLock(paths, mine);
   }
 }
 

@@ -84,35 +84,39 @@ export class Platform {
     for (const program of ["postgres", "model-gateway", "worker", "gateway"]) {
       await rotateLog(logFile(paths, program));
     }
-    const adminUrl = (database: string) => postgres.adminUrl(database);
-    const postgres = await Postgres.prepare({
-      directory: paths.postgres,
-      logFile: logFile(paths, "postgres"),
-      password: secrets.databasePasswords.postgres,
+    const postgres = await output.step("PostgreSQL", async (wait) => {
+      const prepared = await Postgres.prepare({
+        directory: paths.postgres,
+        logFile: logFile(paths, "postgres"),
+        password: secrets.databasePasswords.postgres,
+        signal,
+      });
+      signal.throwIfAborted();
+      this.#postgres = prepared;
+      await prepared.start(wait);
+      await bootstrapDatabase((database) => prepared.adminUrl(database), secrets.databasePasswords);
+      return prepared;
     });
-    signal.throwIfAborted();
-    this.#postgres = postgres;
-    await output.step("PostgreSQL", `PostgreSQL ${postgres.majorVersion} ready`, async (wait) => {
-      await postgres.start(wait);
-      await bootstrapDatabase(adminUrl, secrets.databasePasswords);
-    });
+    const adminUrl = postgres.adminUrl(DATABASE);
 
     const programs = this.#options.describePrograms(postgres);
     this.#programs = programs;
     await this.#startProgram(programs.modelGateway, signal);
-    await seedConsumerTokens(adminUrl(DATABASE), [
+    await seedConsumerTokens(adminUrl, [
       { token: DEV_TOKEN, tenant: DEV_TENANT },
       { token: secrets.workerToken, tenant: DEV_TENANT },
     ]);
     await this.#startProgram(programs.worker, signal);
     await this.#startProgram(programs.gateway, signal);
-    await closeMigrationTable(adminUrl(DATABASE));
+    await closeMigrationTable(adminUrl);
   }
 
   async #startProgram(program: Service, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    const { title } = program;
-    await this.#options.output.step(title, `${title} ready`, (wait) => program.start(wait));
+    await this.#options.output.step(program.title, async (wait) => {
+      await program.start(wait);
+      return program;
+    });
   }
 
   #services(): Service[] {

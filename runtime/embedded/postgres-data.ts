@@ -22,6 +22,7 @@ export interface PreparedData {
 export async function prepareData(options: {
   directory: string;
   password: string;
+  signal?: AbortSignal;
 }): Promise<PreparedData> {
   const { directory } = options;
   const binaries = await findPostgresBinaries();
@@ -32,7 +33,7 @@ export async function prepareData(options: {
   const majorVersion = await binaryVersion(binaries);
   const existing = await dataVersion(directory);
   if (existing === undefined) {
-    await initialise({ directory, password: options.password, binaries, launch, account });
+    await initialise({ ...options, binaries, launch, account });
   } else if (existing !== majorVersion) {
     throw new UserError(
       "postgres_version",
@@ -62,8 +63,9 @@ async function initialise(options: {
   binaries: PostgresBinaries;
   launch: Launch;
   account: Account | undefined;
+  signal?: AbortSignal;
 }): Promise<void> {
-  const { directory, launch, account } = options;
+  const { directory, launch, account, signal } = options;
   const unfinished = `${directory}.new`;
   const passwordFile = `${directory}.password`;
   await rm(unfinished, { recursive: true, force: true });
@@ -79,8 +81,9 @@ async function initialise(options: {
   const rest = ["--locale=C", "--no-instructions"];
   const [command = "", ...args] = [...launch.prefix, ...initdb, ...choices, ...rest];
   try {
-    await run(command, args, { ...launch.account, cwd: "/" });
+    await run(command, args, { ...launch.account, cwd: "/", signal });
   } catch (error) {
+    signal?.throwIfAborted();
     throw initialisationFailure(directory, error);
   } finally {
     await rm(passwordFile, { force: true });

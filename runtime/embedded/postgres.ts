@@ -44,11 +44,14 @@ export interface PostgresOptions {
   logFile: string;
   /** Of the role `postgres`. */
   password: string;
+  /** Ends the making of a new data directory. */
+  signal?: AbortSignal;
 }
 
 /** The PostgreSQL of the embedded way: real, durable, on a free port of 127.0.0.1. */
 export class Postgres implements Service {
-  readonly title = "PostgreSQL";
+  /** e.g. `PostgreSQL 18` */
+  readonly title: string;
   readonly logFile: string;
   readonly #options: PostgresOptions;
   readonly #data: PreparedData;
@@ -57,6 +60,7 @@ export class Postgres implements Service {
   #death: Promise<string> = new Promise(() => {});
 
   private constructor(options: PostgresOptions, data: PreparedData) {
+    this.title = `PostgreSQL ${data.majorVersion}`;
     this.logFile = options.logFile;
     this.#options = options;
     this.#data = data;
@@ -69,16 +73,6 @@ export class Postgres implements Service {
    */
   static async prepare(options: PostgresOptions): Promise<Postgres> {
     return new Postgres(options, await prepareData(options));
-  }
-
-  /** e.g. `18`. */
-  get majorVersion(): string {
-    return this.#data.majorVersion;
-  }
-
-  /** The process that ends with the server; a fault test may kill its group. */
-  get pid(): number | undefined {
-    return this.#process?.pid;
   }
 
   /** The connection URL of a role, once started. */

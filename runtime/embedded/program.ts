@@ -46,10 +46,6 @@ export class Program implements Service {
     return `http://127.0.0.1:${this.#port}`;
   }
 
-  get pid(): number | undefined {
-    return this.#process?.pid;
-  }
-
   async start(onWaiting: OnWaiting): Promise<void> {
     let died: string | undefined;
     let port: number | undefined;

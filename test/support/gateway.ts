@@ -116,12 +116,3 @@ async function listen(
       }),
   };
 }
-
-/** Looks again until the condition holds. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 10_000;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error("the condition did not come to hold");
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}

@@ -1,0 +1,295 @@
+import { mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { Client } from "@langchain/langgraph-sdk";
+import { expect } from "chai";
+import { freePort } from "../../runtime/embedded/free-port.ts";
+import { until } from "../../runtime/embedded/wait.ts";
+import { PlatformProcess, paste } from "../support/platform-process.ts";
+
+const NODE_MODULES = resolve(import.meta.dirname, "../../node_modules");
+const COMMON = resolve(import.meta.dirname, "../../runtime/common/agent.ts");
+const STOP_MS = 5_000;
+
+/** The last thing said on a thread or in a run's answer. */
+interface Conversation {
+  messages: { content: string }[];
+}
+
+describe("./install.sh --embedded", () => {
+  let directory: string;
+  let data: string;
+  let port: number;
+  const running: PlatformProcess[] = [];
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), "platform-install-"));
+    data = join(directory, "data");
+    port = await freePort();
+  });
+
+  afterEach(async () => {
+    for (const platform of running.splice(0)) {
+      const family = await platform.family();
+      platform.ctrlCIfRunning();
+      await platform.exited;
+      await family.leftAfter(STOP_MS);
+    }
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  const start = (...more: string[]) => {
+    const args = ["--embedded", "--demo", "--port", String(port), "--data", data, ...more];
+    const platform = new PlatformProcess(args);
+    running.push(platform);
+    return platform;
+  };
+  const client = () =>
+    new Client({
+      apiUrl: `http://localhost:${port}`,
+      apiKey: null,
+      defaultHeaders: { authorization: "Bearer local-dev-token", "x-graph-id": "assistant" },
+    });
+
+  it("answers the printed curl lines exactly as they stand", async () => {
+    const platform = await start().ready();
+
+    const agent = JSON.parse(await paste(platform.printedCommand("curl -sS http://localhost:")));
+    const completion = JSON.parse(
+      await paste(platform.printedCommand(`curl -sS http://localhost:${port}/v1/chat`)),
+    );
+
+    expect((agent as Conversation).messages.at(-1)?.content).to.include("demo");
+    expect(completion.choices[0].message.content).to.be.a("string").and.not.equal("");
+    expect(platform.output).to.include("Platform is deployed (embedded, data in ");
+  });
+
+  it("leaves no process behind when Ctrl-C is pressed, and exits with 0", async () => {
+    const platform = await start().ready();
+    const family = await platform.family();
+
+    platform.ctrlC();
+
+    expect(await family.leftAfter(STOP_MS)).to.deep.equal([]);
+    expect((await platform.finished()).code).to.equal(0);
+  });
+
+  it("stops in time in the middle of a run that never ends", async () => {
+    const agents = await agentsFolder(directory);
+    await addAgent(agents, "slow", "await new Promise((done) => setTimeout(done, 600_000));");
+    const platform = await start("--agents", agents).ready();
+    const slow = new Client({
+      apiUrl: `http://localhost:${port}`,
+      apiKey: null,
+      defaultHeaders: { authorization: "Bearer local-dev-token", "x-graph-id": "slow" },
+    });
+    const thread = await slow.threads.create();
+    const run = await slow.runs.create(thread.thread_id, "slow", { input: { messages: [] } });
+    await until(
+      async () =>
+        (await slow.runs.get(thread.thread_id, run.run_id)).status === "running" || undefined,
+      10_000,
+    );
+    const family = await platform.family();
+
+    platform.ctrlC();
+
+    expect(await family.leftAfter(STOP_MS)).to.deep.equal([]);
+  });
+
+  it("remembers a thread over a restart", async () => {
+    const first = await start().ready();
+    const thread = await client().threads.create();
+    const say = async (content: string): Promise<Conversation> => {
+      const input = { messages: [{ role: "human", content }] };
+      const values = await client().runs.wait(thread.thread_id, "assistant", { input });
+      return {
+        messages: "messages" in values ? (values.messages as Conversation["messages"]) : [],
+      };
+    };
+    await say("My name is Ada.");
+    first.ctrlC();
+    await first.exited;
+
+    await start().ready();
+    const answer = await say("Who am I?");
+
+    expect(answer.messages.map(({ content }) => content)).to.include.members([
+      "My name is Ada.",
+      "Who am I?",
+    ]);
+  });
+
+  it("starts again after kill -9, and nothing of the dead one is left", async () => {
+    const dead = await start().ready();
+    const family = await dead.family();
+
+    dead.killHard();
+
+    expect(await family.leftAfter(10_000)).to.deep.equal([]);
+    const again = await start().ready();
+    await paste(again.printedCommand("curl -sS http://localhost:"));
+  });
+
+  it("starts again even where kill -9 took PostgreSQL's guard along", async () => {
+    const dead = await start().ready();
+    const family = await dead.family();
+    const guard = family.pidOf("postgres-watchdog");
+
+    process.kill(guard, "SIGSTOP");
+    dead.killHard();
+    process.kill(guard, "SIGKILL");
+
+    await start().ready();
+    expect(await family.leftAfter(10_000)).to.deep.equal([]);
+  });
+
+  for (const program of ["worker/main.ts", "gateway/main.ts", "postgres-watchdog"]) {
+    it(`starts ${program} again when it dies, and goes on answering`, async () => {
+      const platform = await start().ready();
+      const family = await platform.family();
+
+      process.kill(family.pidOf(program), "SIGKILL");
+
+      const back = await until(() => platform.output.includes("is back") || undefined, 30_000);
+      expect(back, platform.output).to.equal(true);
+      const curl = platform.printedCommand("curl -sS http://localhost:");
+      const answer = JSON.parse(await paste(curl)) as Conversation;
+      expect(answer.messages.at(-1)?.content).to.include("demo");
+    });
+  }
+
+  it("tells a second start that the first one is running, where, and how to stop it", async () => {
+    await start().ready();
+
+    const { code, output } = await start().finished();
+
+    expect(code).to.equal(3);
+    expect(output).to.include("already running");
+    expect(output).to.include(`http://localhost:${port}`);
+    expect(output).to.match(/kill \d+/);
+  });
+
+  it("names the process that holds the port", async () => {
+    await start().ready();
+    data = join(directory, "other");
+
+    const { code, output } = await start().finished();
+
+    expect(code).to.equal(1);
+    expect(output).to.match(/Port \d+ is taken by process \d+ \(.*gateway\/main\.ts/);
+    expect(output).to.include("--port");
+  });
+
+  it("serves a second agent for the price of a file", async () => {
+    const agents = await agentsFolder(directory);
+    await addAgent(agents, "parrot", "");
+    await addAgent(agents, "owl", "");
+    const platform = await start("--agents", agents).ready();
+
+    const curl = platform.printedCommand("curl -sS http://localhost:").replaceAll("owl", "parrot");
+    const answer = JSON.parse(await paste(curl)) as Conversation;
+
+    expect(answer.messages.at(-1)?.content).to.equal("parrot was here");
+  });
+
+  it("says which program failed, why, and where its log is", async () => {
+    const agents = await agentsFolder(directory);
+    await addAgent(agents, "broken", "", "throw new Error('no such weather');");
+
+    const { code, output } = await start("--agents", agents).finished();
+
+    expect(code).to.equal(1);
+    expect(output).to.include("Worker did not start");
+    expect(output).to.include("no such weather");
+    expect(output).to.include(join("logs", "worker.log"));
+  });
+
+  it("keeps its directory closed and its secrets to itself", async () => {
+    const platform = await start().ready();
+
+    expect((await stat(data)).mode & 0o707).to.equal(0o700);
+    expect((await stat(join(data, "secrets.json"))).mode & 0o777).to.equal(0o600);
+    const { workerToken, consolePassword } = JSON.parse(
+      await readFile(join(data, "secrets.json"), "utf8"),
+    );
+    expect(platform.output).to.include(consolePassword).and.not.include(workerToken);
+    const { stdout } = await platform.commandLines();
+    expect(stdout).to.not.include(workerToken).and.not.include(consolePassword);
+  });
+
+  it("refuses without a provider and without --demo, and lists the six variables", async () => {
+    const platform = new PlatformProcess(["--embedded", "--port", String(port), "--data", data]);
+
+    const { code, output } = await platform.finished();
+
+    expect(code).to.not.equal(0);
+    for (const name of [
+      "OPENAI_API_KEY",
+      "OLLAMA_API_KEY",
+      "OLLAMA_LOCAL_HOST",
+      "ANTHROPIC_API_KEY",
+      "GEMINI_API_KEY",
+      "VLLM_BACKEND_URL",
+    ]) {
+      expect(output).to.include(name);
+    }
+    expect(output).to.include("--demo");
+  });
+
+  it("names an unknown argument and shows the usage", async () => {
+    const { code, output } = await new PlatformProcess(["--embedded", "--bogus"]).finished();
+
+    expect(code).to.equal(2);
+    expect(output).to.include("--bogus").and.include("Usage:");
+  });
+
+  it("offers --embedded where it was left out", async () => {
+    const { code, output } = await new PlatformProcess([]).finished();
+
+    expect(code).to.equal(2);
+    expect(output).to.include("./install.sh --embedded");
+  });
+
+  it("refuses secrets that are damaged instead of making new ones", async () => {
+    await mkdir(data, { mode: 0o700 });
+    await writeFile(join(data, "secrets.json"), '{"version": 1');
+
+    const { code, output } = await start().finished();
+
+    expect(code).to.equal(1);
+    expect(output).to.include("secrets.json is damaged");
+    expect(await readFile(join(data, "secrets.json"), "utf8")).to.equal('{"version": 1');
+  });
+});
+
+/** A user's folder of agents, outside of the checkout, with packages of its own. */
+async function agentsFolder(directory: string): Promise<string> {
+  const agents = join(directory, "agents");
+  await mkdir(agents);
+  await writeFile(join(directory, "package.json"), '{"type": "module"}');
+  await symlink(NODE_MODULES, join(directory, "node_modules"));
+  return agents;
+}
+
+async function addAgent(agents: string, graphId: string, work: string, first = "") {
+  await writeFile(
+    join(agents, `${graphId}.ts`),
+    `import { defineAgent } from ${JSON.stringify(COMMON)};
+     export default defineAgent({ graphId: "${graphId}", graph: "./${graphId}/graph.ts:graph" });`,
+  );
+  await mkdir(join(agents, graphId));
+  await writeFile(
+    join(agents, graphId, "graph.ts"),
+    `import { AIMessage } from "@langchain/core/messages";
+     import { MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+     ${first}
+     export const graph = new StateGraph(MessagesAnnotation)
+       .addNode("say", async () => {
+         ${work}
+         return { messages: [new AIMessage("${graphId} was here")] };
+       })
+       .addEdge(START, "say")
+       .compile();`,
+  );
+}

@@ -1,0 +1,30 @@
+import { once } from "node:events";
+import { type ClientRequest, type IncomingMessage, request } from "node:http";
+import { CALL_HEADERS } from "./gateway.ts";
+
+/** Begins a call to an agent on a connection of its own, so that a test can cut it. */
+export function send(
+  base: URL,
+  method: string,
+  path: string,
+  headers: Record<string, string> = {},
+): ClientRequest {
+  return request(new URL(path, base), {
+    method,
+    headers: { ...CALL_HEADERS, host: "agents.localhost", ...headers },
+    agent: false,
+  });
+}
+
+/** Waits for status and headers. */
+export async function answerOf(call: ClientRequest): Promise<IncomingMessage> {
+  const [answer] = await once(call, "response");
+  return answer;
+}
+
+/** Waits for the whole body. */
+export async function textOf(answer: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const chunk of answer.setEncoding("utf8")) text += chunk;
+  return text;
+}
