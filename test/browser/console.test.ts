@@ -1,14 +1,11 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { SpanExporter } from "@opentelemetry/sdk-trace-base";
 import { expect } from "chai";
-import type pg from "pg";
 import type { Browser, Page } from "playwright-core";
-import { createPool, migrate } from "../../runtime/common/postgres.ts";
 import { createSpanStoreExporter } from "../../runtime/common/span-store.ts";
-import { createTraceStore } from "../../runtime/gateway/console/trace-store.ts";
 import { launchBrowser } from "../support/browser.ts";
+import { startTraceDatabase, type TraceDatabase } from "../support/console.ts";
 import {
   CREDENTIALS,
   gatewayDeps,
@@ -16,17 +13,14 @@ import {
   recordingLogger,
   startGateway,
 } from "../support/gateway.ts";
-import { startTestPostgres, type TestPostgres } from "../support/postgres.ts";
 import { exportSpans, newSpanId, newTraceId, type SpanSketch } from "../support/spans.ts";
 
-const MIGRATIONS = fileURLToPath(new URL("../../runtime/gateway/migrations", import.meta.url));
 const HOSTILE = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
 const SCREENS = { desk: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
 
 describe("the console in a browser", () => {
   const { logger } = recordingLogger();
-  let postgres: TestPostgres;
-  let pool: pg.Pool;
+  let database: TraceDatabase;
   let gateway: Listening;
   let browser: Browser;
   let page: Page;
@@ -35,20 +29,17 @@ describe("the console in a browser", () => {
 
   before(async () => {
     browser = await launchBrowser();
-    postgres = await startTestPostgres();
-    await migrate(postgres.url("gateway"), "tracing", MIGRATIONS, logger);
-    pool = createPool(postgres.url("gateway"), logger, { applicationName: "test" });
-    gateway = await startGateway(await gatewayDeps({ traces: createTraceStore(pool) }));
+    database = await startTraceDatabase();
+    gateway = await startGateway(await gatewayDeps({ traces: database.traces }));
     base = `http://localhost:${gateway.url.port}`;
   });
   after(async () => {
     await browser?.close();
     await gateway?.stop();
-    await pool?.end();
-    await postgres?.stop();
+    await database?.stop();
   });
   beforeEach(async () => {
-    await pool.query("TRUNCATE tracing.span, tracing.trace");
+    await database.clear();
     const context = await browser.newContext({ viewport: SCREENS.desk });
     page = await context.newPage();
     complaints = [];
@@ -167,7 +158,11 @@ describe("the console in a browser", () => {
   }
 
   async function exportTo(service: string, spans: SpanSketch[]): Promise<void> {
-    const exporter: SpanExporter = createSpanStoreExporter(postgres.url("worker"), service, logger);
+    const exporter: SpanExporter = createSpanStoreExporter(
+      database.postgres.url("worker"),
+      service,
+      logger,
+    );
     await exportSpans(exporter, spans);
     await exporter.shutdown();
   }

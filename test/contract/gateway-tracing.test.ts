@@ -9,6 +9,7 @@ import {
   SimpleSpanProcessor,
 } from "@opentelemetry/sdk-trace-base";
 import { expect } from "chai";
+import { eventually } from "../support/eventually.ts";
 import {
   CALL_HEADERS,
   GRAPH_ID,
@@ -17,7 +18,6 @@ import {
   startGateway,
   startUpstream,
   TENANT,
-  until,
 } from "../support/gateway.ts";
 
 const CALLER = { traceId: "0af7651916cd43dd8448eb211c80319c", spanId: "b7ad6b7169203331" };
@@ -61,7 +61,7 @@ describe("the gateway's spans", () => {
 
   /** The client may have the answer's last byte a moment before the span ends. */
   async function finishedSpan() {
-    await until(() => spans.getFinishedSpans().length === 1);
+    await eventually("the span has ended", () => spans.getFinishedSpans().length === 1);
     return spans.getFinishedSpans()[0];
   }
 

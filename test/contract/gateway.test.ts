@@ -1,64 +1,25 @@
 import { Client } from "@langchain/langgraph-sdk";
 import { expect } from "chai";
-import { request } from "undici";
 import { createAssertionVerifier } from "../../runtime/common/identity.ts";
-import type { Readiness } from "../../runtime/gateway/routes/probes.ts";
+import { eventually } from "../support/eventually.ts";
+import { type FrontDoor, openFrontDoor } from "../support/front-door.ts";
 import {
   ASSERTION_PUBLIC_KEY,
   CALL_HEADERS,
   DEV_TOKEN,
   GRAPH_ID,
-  gatewayDeps,
-  type Listening,
-  recordingLogger,
-  startGateway,
-  startUpstream,
   TENANT,
-  until,
 } from "../support/gateway.ts";
 
 describe("the gateway's front door", () => {
-  let worker: Listening;
-  let models: Listening;
-  let gateway: Listening;
-  const readiness: Readiness = { ready: true };
-  const { logger, log } = recordingLogger();
+  let door: FrontDoor;
+  let call: FrontDoor["call"];
 
   before(async () => {
-    worker = await startUpstream((incoming, outgoing) => {
-      if (incoming.url?.endsWith("/runs/stream")) {
-        outgoing.writeHead(200, { "content-type": "text/event-stream" });
-        outgoing.end('event: metadata\ndata: {"run_id":"r1"}\n\nevent: values\ndata: {"n":1}\n\n');
-        return;
-      }
-      const seen = { url: incoming.url, method: incoming.method, headers: incoming.headers };
-      outgoing.writeHead(200, { "content-type": "application/json" });
-      outgoing.end(JSON.stringify(seen));
-    });
-    models = await startUpstream((incoming, outgoing) => {
-      outgoing.end(JSON.stringify({ models: true, headers: incoming.headers, url: incoming.url }));
-    });
-    gateway = await startGateway(
-      await gatewayDeps({ worker: worker.url, modelGateway: models.url, readiness, logger }),
-    );
+    door = await openFrontDoor();
+    call = door.call;
   });
-  after(async () => {
-    for (const program of [gateway, worker, models]) await program.stop();
-  });
-
-  async function call(path: string, headers: Record<string, string> = {}, method = "GET") {
-    const answer = await request(new URL(path, gateway.url), {
-      method: method as "GET",
-      headers: { host: "agents.localhost:8088", ...headers },
-    });
-    const text = await answer.body.text();
-    const json = /json/.test(String(answer.headers["content-type"])) || text.startsWith("{");
-    return {
-      status: answer.statusCode,
-      headers: answer.headers,
-      body: json ? JSON.parse(text) : text,
-    };
-  }
+  after(() => door.stop());
 
   describe("tokens", () => {
     it("a call without a token is a 401 that says how to send one", async () => {
@@ -158,7 +119,7 @@ describe("the gateway's front door", () => {
       expect(seen, name).not.to.have.property(name);
     }
     expect(seen["x-kept"]).to.equal("yes");
-    expect(seen.host).to.equal(worker.url.host);
+    expect(seen.host).to.equal(door.worker.host);
     const verifier = await createAssertionVerifier(ASSERTION_PUBLIC_KEY);
     const assertion = await verifier.verify(seen["x-platform-assertion"], [GRAPH_ID]);
     expect(assertion).to.include({ tenant: TENANT, graphId: GRAPH_ID });
@@ -176,81 +137,17 @@ describe("the gateway's front door", () => {
 
   it("logs one line a call with request id, tenant, graph and status, and no token", async () => {
     await call("/info", { ...CALL_HEADERS, "x-request-id": "logged-1" });
-    const logged = () => log.lines.filter((line) => line.request_id === "logged-1");
-    await until(() => logged().length > 0);
+    const logged = () => door.log.lines.filter((line) => line.request_id === "logged-1");
+    await eventually("the call is logged", () => logged().length > 0);
     const lines = logged();
     expect(lines).to.have.length(1);
     expect(lines[0]).to.include({ tenant: TENANT, graph_id: GRAPH_ID, status: 200, path: "/info" });
-    expect(JSON.stringify(log.lines)).not.to.contain(DEV_TOKEN);
-  });
-
-  describe("host names", () => {
-    it("a host that isn't ours is a 421 that names the right ones", async () => {
-      for (const host of ["evil.example", "agents.localhost.evil.example", "127.0.0.1.nip.io"]) {
-        const { status, body } = await call("/info", { ...CALL_HEADERS, host });
-        expect(status, host).to.equal(421);
-        expect(body.message).to.contain("agents.localhost").and.contain("ai-gateway.localhost");
-      }
-    });
-
-    it("case and port do not matter", async () => {
-      const { status } = await call("/info", { ...CALL_HEADERS, host: "AGENTS.LocalHost:1234" });
-      expect(status).to.equal(200);
-    });
-
-    it("the machine itself has all doors, told apart by path", async () => {
-      for (const host of ["localhost:8088", "127.0.0.1", "[::1]:8088"]) {
-        const at = (path: string) => call(path, { ...CALL_HEADERS, host });
-        expect((await at("/info")).body.url, host).to.equal("/info");
-        expect((await at("/v1/models")).body.models, host).to.equal(true);
-        expect((await at("/")).body, host).to.contain("<!doctype html>");
-        expect((await at("/traces")).status, host).to.equal(303);
-        expect((await at("/assets/console.css")).headers["content-type"]).to.contain("text/css");
-      }
-    });
-
-    it("the model gateway's host passes every path on, with the consumer token only", async () => {
-      const { body } = await call("/v1/models", {
-        host: "ai-gateway.localhost",
-        authorization: "Bearer consumer",
-        cookie: "a=b",
-        "x-platform-assertion": "forged",
-      });
-      expect(body.headers.authorization).to.equal("Bearer consumer");
-      expect(body.headers).not.to.have.any.keys("cookie", "x-platform-assertion");
-    });
-
-    it("the tool gateway's host says that it is not installed", async () => {
-      const { status, body } = await call("/mcp", { host: "mcp.localhost" }, "POST");
-      expect(status).to.equal(503);
-      expect(body.error).to.equal("not_installed");
-    });
-
-    it("a path that climbs out of one door does not come in by another", async () => {
-      const { body } = await call("/v1/../info", { ...CALL_HEADERS, host: "localhost" });
-      expect(body.url).to.equal("/info");
-    });
-  });
-
-  describe("probes", () => {
-    it("need no token and no known host", async () => {
-      for (const path of ["/live", "/ready", "/health"]) {
-        expect((await call(path, { host: "10.0.0.7:8088" })).status, path).to.equal(200);
-      }
-      expect((await call("/ok")).body).to.deep.equal({ ok: true });
-    });
-
-    it("/ready is a 503 while the gateway stops", async () => {
-      readiness.ready = false;
-      const { status } = await call("/ready");
-      readiness.ready = true;
-      expect(status).to.equal(503);
-    });
+    expect(JSON.stringify(door.log.lines)).not.to.contain(DEV_TOKEN);
   });
 
   it("the LangGraph SDK streams a run through it", async () => {
     const client = new Client({
-      apiUrl: gateway.url.origin,
+      apiUrl: door.url.origin,
       apiKey: DEV_TOKEN,
       defaultHeaders: { "X-Graph-ID": GRAPH_ID },
     });

@@ -1,0 +1,78 @@
+import { expect } from "chai";
+import { type FrontDoor, openFrontDoor } from "../support/front-door.ts";
+import { CALL_HEADERS } from "../support/gateway.ts";
+
+describe("the gateway's host names and probes", () => {
+  let door: FrontDoor;
+  let call: FrontDoor["call"];
+
+  before(async () => {
+    door = await openFrontDoor();
+    call = door.call;
+  });
+  after(() => door.stop());
+
+  describe("host names", () => {
+    it("a host that isn't ours is a 421 that names the right ones", async () => {
+      for (const host of ["evil.example", "agents.localhost.evil.example", "127.0.0.1.nip.io"]) {
+        const { status, body } = await call("/info", { ...CALL_HEADERS, host });
+        expect(status, host).to.equal(421);
+        expect(body.message).to.contain("agents.localhost").and.contain("ai-gateway.localhost");
+      }
+    });
+
+    it("case and port do not matter", async () => {
+      const { status } = await call("/info", { ...CALL_HEADERS, host: "AGENTS.LocalHost:1234" });
+      expect(status).to.equal(200);
+    });
+
+    it("the machine itself has all doors, told apart by path", async () => {
+      for (const host of ["localhost:8088", "127.0.0.1", "[::1]:8088"]) {
+        const at = (path: string) => call(path, { ...CALL_HEADERS, host });
+        expect((await at("/info")).body.url, host).to.equal("/info");
+        expect((await at("/v1/models")).body.models, host).to.equal(true);
+        expect((await at("/")).body, host).to.contain("<!doctype html>");
+        expect((await at("/traces")).status, host).to.equal(303);
+        expect((await at("/assets/console.css")).headers["content-type"]).to.contain("text/css");
+      }
+    });
+
+    it("the model gateway's host passes every path on, with the consumer token only", async () => {
+      const { body } = await call("/v1/models", {
+        host: "ai-gateway.localhost",
+        authorization: "Bearer consumer",
+        cookie: "a=b",
+        "x-platform-assertion": "forged",
+      });
+      expect(body.headers.authorization).to.equal("Bearer consumer");
+      expect(body.headers).not.to.have.any.keys("cookie", "x-platform-assertion");
+    });
+
+    it("the tool gateway's host says that it is not installed", async () => {
+      const { status, body } = await call("/mcp", { host: "mcp.localhost" }, "POST");
+      expect(status).to.equal(503);
+      expect(body.error).to.equal("not_installed");
+    });
+
+    it("a path that climbs out of one door does not come in by another", async () => {
+      const { body } = await call("/v1/../info", { ...CALL_HEADERS, host: "localhost" });
+      expect(body.url).to.equal("/info");
+    });
+  });
+
+  describe("probes", () => {
+    it("need no token and no known host", async () => {
+      for (const path of ["/live", "/ready", "/health"]) {
+        expect((await call(path, { host: "10.0.0.7:8088" })).status, path).to.equal(200);
+      }
+      expect((await call("/ok")).body).to.deep.equal({ ok: true });
+    });
+
+    it("/ready is a 503 while the gateway stops", async () => {
+      door.readiness.ready = false;
+      const { status } = await call("/ready");
+      door.readiness.ready = true;
+      expect(status).to.equal(503);
+    });
+  });
+});
