@@ -89,25 +89,21 @@ lock_hash() {
 }
 
 # npm itself keeps node_modules/.package-lock.json: newer than our lock file, it tells that somebody
-# ran `npm ci` by hand.
+# ran npm by hand.
 packages_are_current() {
   [ -d node_modules ] || return 1
-  if [ -f node_modules/.platform-lock ]; then
-    [ "$(cat node_modules/.platform-lock)" = "$(lock_hash)" ]
-  else
-    [ node_modules/.package-lock.json -nt package-lock.json ]
-  fi
+  if [ node_modules/.package-lock.json -nt package-lock.json ]; then return 0; fi
+  [ -f node_modules/.platform-lock ] && [ "$(cat node_modules/.platform-lock)" = "$(lock_hash)" ]
 }
 
 install_packages() {
   if ! packages_are_current; then
     echo "Installing packages (npm ci)…"
-    npm ci --no-fund --no-audit || fail 1 "npm ci failed." "Its output above says why."
+    # PostgreSQL and Node are development packages, since the images need neither.
+    npm ci --include=dev --include=optional --no-fund --no-audit || fail 1 "npm ci failed." "Its output above says why."
   fi
   # Packages that another account installed are left as they are.
-  if [ ! -f node_modules/.platform-lock ] && [ -w node_modules ]; then
-    lock_hash >node_modules/.platform-lock
-  fi
+  if [ -w node_modules ]; then lock_hash >node_modules/.platform-lock; fi
 }
 
 has_our_node() {

@@ -14,8 +14,8 @@ export type Output = Pick<WriteStream, "write"> & { isTTY?: boolean };
 export class ConsoleOutput {
   readonly #output: Output;
   readonly #colours: boolean;
-  /** A line that the next one overwrites. */
-  #transient = false;
+  /** A line that stands there until the next one overwrites it. */
+  #transient = "";
 
   constructor(output: Output, environment: NodeJS.ProcessEnv) {
     this.#output = output;
@@ -66,14 +66,15 @@ export class ConsoleOutput {
   }
 
   #overwrite(text: string): void {
+    if (text === this.#transient) return;
     this.#clear();
     this.#output.write(`… ${stripVTControlCharacters(text)}`);
-    this.#transient = true;
+    this.#transient = text;
   }
 
   #clear(): void {
-    if (this.#transient) this.#output.write("\r\u001b[2K");
-    this.#transient = false;
+    if (this.#transient !== "") this.#output.write("\r\u001b[2K");
+    this.#transient = "";
   }
 }
 

@@ -56,11 +56,7 @@ async function makeExecutable(file: string): Promise<void> {
   const { mode } = await stat(file);
   if ((mode & 0o555) === 0o555) return;
   await chmod(file, EXECUTABLE).catch((error: NodeJS.ErrnoException) => {
-    throw new UserError(
-      "postgres_not_executable",
-      `${file} can't be executed, and its mode can't be changed (${error.code}).`,
-      "Run `npm ci` as the account that starts the platform.",
-    );
+    throw notRepaired(`${file} can't be executed, and its mode can't be changed`, error);
   });
 }
 
@@ -71,7 +67,18 @@ async function makeSymlinks(root: string): Promise<void> {
     try {
       await symlink(relative(dirname(link), join(root, source)), link);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== "EEXIST")
+        throw notRepaired(`The link ${link} is missing, and can't be made`, error);
     }
   }
+}
+
+function notRepaired(problem: string, error: unknown): UserError {
+  const { code } = error as NodeJS.ErrnoException;
+  return new UserError(
+    "postgres_incomplete",
+    `${problem} (${code}).`,
+    "Run `npm ci` as the account that starts the platform, or `npm rebuild` as the one that installed it.",
+  );
 }

@@ -1,12 +1,25 @@
 import { execFile } from "node:child_process";
-import { chmod, chown, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import {
+  chmod,
+  chown,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { UserError } from "../common/errors.ts";
 import { type Account, type Launch, launchAs, postgresAccount } from "./postgres-account.ts";
 import { findPostgresBinaries, type PostgresBinaries } from "./postgres-binaries.ts";
 
 const run = promisify(execFile);
+
+/** Between the name of a data directory and that of the process that is making it. */
+const UNFINISHED = ".new-";
 
 /** A data directory that PostgreSQL can be started on, and how. */
 export interface PreparedData {
@@ -66,10 +79,10 @@ async function initialise(options: {
   signal?: AbortSignal;
 }): Promise<void> {
   const { directory, launch, account, signal } = options;
-  const unfinished = `${directory}.new`;
-  const passwordFile = `${directory}.password`;
-  await rm(unfinished, { recursive: true, force: true });
-  await rm(passwordFile, { force: true });
+  await removeUnfinished(directory);
+  // A name of its own: the initdb of a start that was killed may still be at work on another.
+  const unfinished = `${directory}${UNFINISHED}${process.pid}`;
+  const passwordFile = `${unfinished}.password`;
   await mkdir(unfinished, { mode: 0o700 });
   await writeFile(passwordFile, options.password, { mode: 0o600 });
   if (account !== undefined) {
@@ -89,6 +102,14 @@ async function initialise(options: {
     await rm(passwordFile, { force: true });
   }
   await rename(unfinished, directory);
+}
+
+async function removeUnfinished(directory: string): Promise<void> {
+  const parent = dirname(directory);
+  const prefix = `${basename(directory)}${UNFINISHED}`;
+  for (const name of (await readdir(parent)).filter((entry) => entry.startsWith(prefix))) {
+    await rm(join(parent, name), { recursive: true, force: true });
+  }
 }
 
 function initialisationFailure(directory: string, error: unknown): UserError {

@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /**
@@ -24,7 +24,12 @@ export function confinement(
     ...librariesAbove(agentsDirectory),
     ...files,
   ];
-  return ["--permission", ...[...new Set(readable)].map((path) => `--allow-fs-read=${path}`)];
+  return ["--permission", ...allowed(readable).map((path) => `--allow-fs-read=${path}`)];
+}
+
+/** A linked directory is needed by both of its names: the link is found, the target is loaded. */
+function allowed(paths: string[]): string[] {
+  return [...new Set(paths.flatMap((path) => [path, realpathSync(path)]))];
 }
 
 /** Where Node looks for an agent's imports, and how it learns a file's module kind. */

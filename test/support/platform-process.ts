@@ -1,4 +1,4 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, execFile, type SpawnOptions, spawn } from "node:child_process";
 import { once } from "node:events";
 import { resolve } from "node:path";
 import { promisify } from "node:util";
@@ -21,14 +21,17 @@ export class PlatformProcess {
   #output = "";
   readonly exited: Promise<number | null>;
 
-  /** @param environment Replaces what the test's own environment says, e.g. a provider's key. */
-  constructor(args: string[], environment: NodeJS.ProcessEnv = {}) {
-    this.#process = spawn(INSTALL, args, {
+  /** @param command The installer of this checkout, or a command line for a shell. */
+  constructor(command: string[] | { shell: string; cwd: string }) {
+    const options: SpawnOptions = {
       // Ctrl-C goes to a whole process group: ours must not be the tests'.
       detached: true,
-      env: { ...withoutProviders(process.env), ...environment },
+      env: withoutProviders(process.env),
       stdio: ["ignore", "pipe", "pipe"],
-    });
+    };
+    this.#process = Array.isArray(command)
+      ? spawn(INSTALL, command, options)
+      : spawn("bash", ["-c", command.shell], { ...options, cwd: command.cwd });
     for (const stream of [this.#process.stdout, this.#process.stderr]) {
       stream?.on("data", (chunk) => {
         this.#output += chunk;

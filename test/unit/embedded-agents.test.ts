@@ -24,8 +24,8 @@ describe("the agents folder", () => {
     await mkdir(join(folder, name));
     await writeFile(join(folder, name, "graph.ts"), "export const graph = {};");
   };
-  const refusal = async (): Promise<UserError> => {
-    const error = await readAgents(CHECKOUT, folder).catch((reason) => reason);
+  const refusal = async (directory = folder): Promise<UserError> => {
+    const error = await readAgents(CHECKOUT, directory).catch((reason) => reason);
     expect(error).to.be.instanceOf(UserError);
     return error;
   };
@@ -73,9 +73,9 @@ describe("the agents folder", () => {
   });
 
   it("that does not exist is refused", async () => {
-    folder = join(folder, "nowhere");
+    const { hint } = await refusal(join(folder, "nowhere"));
 
-    expect((await refusal()).hint).to.include("--agents");
+    expect(hint).to.include("--agents");
   });
 
   for (const [what, text, says] of [
