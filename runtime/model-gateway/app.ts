@@ -8,10 +8,13 @@ import { embeddingRoutes } from "./embeddings.ts";
 import { CLIENT_GONE, type Env, type ForwardDependencies } from "./forward.ts";
 import type { Model } from "./model-list.ts";
 import { modelRoutes } from "./models.ts";
+import { type TraceCollector, traceRelayRoutes } from "./trace-relay.ts";
 
 export interface AppDependencies extends ForwardDependencies {
   listModels(): Promise<Model[]>;
   tracer: Tracer;
+  /** Where agents' spans go on to, if traces are collected. */
+  collector?: TraceCollector | undefined;
   /** False once the program is stopping. */
   isReady(): boolean;
 }
@@ -43,5 +46,6 @@ export function createApp(deps: AppDependencies): Hono<Env> {
   app.route("/v1/chat/completions", chatCompletionRoutes(deps));
   app.route("/v1/embeddings", embeddingRoutes(deps));
   app.route("/v1/models", modelRoutes(deps));
+  app.route("/otlp/v1/traces", traceRelayRoutes(deps));
   return app;
 }

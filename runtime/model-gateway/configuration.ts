@@ -16,9 +16,13 @@ const environment = z.object({
   DRAIN_MS: milliseconds(30_000),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.string().optional(),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: z.string().optional(),
+  OTEL_EXPORTER_OTLP_HEADERS: z.string().optional(),
   SPANS_DATABASE_URL: z.string().optional(),
   DATABASE_URL: z.string(),
   ASSERTION_PUBLIC_KEY: z.string(),
+  /** A fixed consumer token and its tenant: for installations on one's own machine only. */
+  DEV_TOKEN: z.string().min(1).optional(),
+  DEV_TENANT: z.string().min(1).optional(),
   BODY_LIMIT_BYTES: z.coerce
     .number()
     .int()

@@ -61,3 +61,14 @@ export function createConsumerTokens(pool: Pool, ttlMs = TTL_MS): ConsumerTokens
     },
   };
 }
+
+/** Enters the fixed token of a local installation. */
+export async function enterDevToken(pool: Pool, token: string, tenant: string): Promise<void> {
+  await overConnectionLoss(PATIENCE_MS, () =>
+    pool.query({
+      text: `INSERT INTO consumer_token (token_hash, tenant) VALUES ($1, $2)
+        ON CONFLICT (token_hash) DO UPDATE SET tenant = EXCLUDED.tenant, disabled_at = NULL`,
+      values: [hashToken(token), tenant],
+    }),
+  );
+}

@@ -7,9 +7,10 @@ import { serve } from "../common/server.ts";
 import { startTelemetry } from "../common/telemetry.ts";
 import { createApp } from "./app.ts";
 import { createIdentifyCaller } from "./caller.ts";
-import { readConfiguration } from "./configuration.ts";
-import { createConsumerTokens } from "./consumer-tokens.ts";
+import { type Configuration, readConfiguration } from "./configuration.ts";
+import { createConsumerTokens, enterDevToken } from "./consumer-tokens.ts";
 import { createModelList } from "./model-list.ts";
+import type { TraceCollector } from "./trace-relay.ts";
 import { createAgent, createTransport } from "./transport.ts";
 import { createUpstream } from "./upstream.ts";
 import { createUsageRecorder, insertUsage } from "./usage-recorder.ts";
@@ -36,6 +37,9 @@ async function main(): Promise<void> {
     spanStoreUrl: configuration.SPANS_DATABASE_URL,
   });
   const pool = createPool(configuration.DATABASE_URL, logger, { applicationName: SERVICE });
+  if (configuration.DEV_TOKEN !== undefined && configuration.DEV_TENANT !== undefined) {
+    await enterDevToken(pool, configuration.DEV_TOKEN, configuration.DEV_TENANT);
+  }
   const agent = createAgent(configuration.UPSTREAM_IDLE_MS);
   const send = createTransport(agent);
   const usage = createUsageRecorder({ insert: insertUsage(pool), logger });
@@ -51,6 +55,7 @@ async function main(): Promise<void> {
     bodyLimitBytes: configuration.BODY_LIMIT_BYTES,
     deadlineMs: configuration.UPSTREAM_DEADLINE_MS,
     tracer: telemetry.tracer,
+    collector: collectorOf(configuration),
     logger,
     isReady: () => !stopping,
   });
@@ -69,6 +74,12 @@ async function main(): Promise<void> {
       await Promise.all([telemetry.shutdown(), agent.destroy(), pool.end()]);
     },
   });
+}
+
+function collectorOf(configuration: Configuration): TraceCollector | undefined {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } =
+    configuration;
+  return endpoint === undefined ? undefined : { endpoint, headers };
 }
 
 main().catch((error: unknown) => {
