@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { RunEvent } from "./event-bus.ts";
@@ -10,10 +9,11 @@ const HEARTBEAT_MS = 2_000;
 /** A client that takes nothing for this long is given up. */
 const STALLED_MS = 60_000;
 
-/** Aborts when the client has gone away. */
+/** Aborts when the client has gone away, be it before this is asked. */
 export function clientGone(c: WorkerContext): AbortSignal {
   const controller = new AbortController();
   const response = c.env.outgoing;
+  if (response.destroyed) controller.abort();
   response.once("close", () => {
     if (!response.writableFinished) controller.abort();
   });
@@ -78,17 +78,18 @@ function frame({ id, event, data }: RunEvent): string {
   return `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`;
 }
 
+/** Resolves when the client has taken what was written, is gone, or is given up. */
 async function drained(response: ServerResponse): Promise<void> {
   if (response.destroyed) return;
-  const stalled = AbortSignal.timeout(STALLED_MS);
-  const over = new AbortController();
-  const options = { signal: AbortSignal.any([stalled, over.signal]) };
-  try {
-    await Promise.race([once(response, "drain", options), once(response, "close", options)]);
-  } catch (error) {
-    if (!stalled.aborted) throw error;
-    response.destroy();
-  } finally {
-    over.abort();
-  }
+  await new Promise<void>((resolve) => {
+    const stalled = setTimeout(() => response.destroy(), STALLED_MS);
+    const done = () => {
+      clearTimeout(stalled);
+      response.off("drain", done);
+      response.off("close", done);
+      resolve();
+    };
+    response.once("drain", done);
+    response.once("close", done);
+  });
 }

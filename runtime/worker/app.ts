@@ -24,6 +24,8 @@ export interface WorkerDeps {
   states: ThreadService;
   bus: EventBus;
   isReady: () => Promise<boolean>;
+  /** The worker leaves: that its clients' connections end does not mean that they are gone. */
+  isStopping: () => boolean;
   bodyLimitBytes: number;
   logger: Logger;
 }

@@ -46,7 +46,7 @@ export class CheckpointBatch {
     }
   }
 
-  /** The values of {@link CheckpointBatch.statement} from $5 on. */
+  /** The values of {@link CheckpointBatch.statement} from $6 on. */
   parameters(): unknown[] {
     const checkpoints = [...this.#checkpoints.values()];
     const blobs = checkpoints.flatMap((row) => row.blobs);
@@ -69,42 +69,46 @@ export class CheckpointBatch {
   }
 
   /**
-   * $1–$4 are the fence: tenant, graph, run, claim token; without a run there is no claim to check.
-   * Answers one row if the claim holds, and writes nothing if it does not.
+   * $1–$5 are the fence: tenant, graph, and either a run with its claim token or a thread on which
+   * no run is active. Answers one row if it holds, and writes nothing if it does not.
    */
   static readonly statement = `
-    WITH fence AS MATERIALIZED (
+    WITH claimed AS MATERIALIZED (
       SELECT 1 FROM run
         WHERE tenant = $1 AND graph_id = $2 AND run_id = $3::uuid AND claim_token = $4::uuid
         FOR SHARE
+    ), at_rest AS MATERIALIZED (
+      SELECT 1 FROM thread
+        WHERE tenant = $1 AND graph_id = $2 AND thread_id = $5::uuid AND status <> 'busy'
+        FOR UPDATE
     ), allowed AS (
-      SELECT 1 FROM fence UNION ALL SELECT 1 WHERE $3::uuid IS NULL
+      SELECT 1 FROM claimed UNION ALL SELECT 1 FROM at_rest
     ), put_checkpoints AS (
       INSERT INTO checkpoints
           (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata)
         SELECT c.* FROM allowed,
-            unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::jsonb[], $10::jsonb[]) AS c
+            unnest($6::text[], $7::text[], $8::text[], $9::text[], $10::jsonb[], $11::jsonb[]) AS c
         ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id)
           DO UPDATE SET checkpoint = EXCLUDED.checkpoint, metadata = EXCLUDED.metadata
     ), put_blobs AS (
       INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
         SELECT b.* FROM allowed,
-            unnest($11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bytea[])
+            unnest($12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[])
               AS b
         ON CONFLICT DO NOTHING
     ), put_writes AS (
       INSERT INTO checkpoint_writes
           (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, type, blob)
         SELECT w.* FROM allowed,
-            unnest($17::text[], $18::text[], $19::text[], $20::text[], $21::integer[],
-                   $22::text[], $23::text[], $24::bytea[]) AS w
+            unnest($18::text[], $19::text[], $20::text[], $21::text[], $22::integer[],
+                   $23::text[], $24::text[], $25::bytea[]) AS w
         ON CONFLICT DO NOTHING
     ), replace_writes AS (
       INSERT INTO checkpoint_writes
           (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, type, blob)
         SELECT w.* FROM allowed,
-            unnest($25::text[], $26::text[], $27::text[], $28::text[], $29::integer[],
-                   $30::text[], $31::text[], $32::bytea[]) AS w
+            unnest($26::text[], $27::text[], $28::text[], $29::text[], $30::integer[],
+                   $31::text[], $32::text[], $33::bytea[]) AS w
         ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
           DO UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob
     )

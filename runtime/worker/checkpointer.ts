@@ -10,11 +10,13 @@ import {
 } from "@langchain/langgraph-checkpoint";
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
 import type pg from "pg";
+import { conflict } from "../common/errors.ts";
 import { overConnectionLoss } from "../common/postgres.ts";
 import { CheckpointBatch } from "./checkpoint-batch.ts";
+import { fromJsonb, jsonb } from "./jsonb.ts";
 import { checkpointKey, type Scope } from "./scope.ts";
 
-/** A run that this worker has claimed; without it a checkpointer writes for nobody's run. */
+/** A run that this worker has claimed. */
 export interface Claim {
   runId: string;
   claimToken: string;
@@ -32,10 +34,14 @@ const PATIENCE_MS = 30_000;
 /** Checkpoints wait this long for company. What a crash loses of them is done again. */
 const GATHER_MS = 10;
 
+/** What must hold for every write: a run's claim, or that no run is active on a thread. */
+export type Fence = { claim: Claim } | { threadAtRest: string };
+
 export interface CheckpointerOptions {
   schema: string;
-  claim?: Claim;
-  /** The thread is known to have no checkpoint yet: saves the first look-up. */
+  /** Without one nothing can be written. */
+  fence?: Fence;
+  /** The thread is known to have no checkpoint yet: saves looking for one. */
   fresh?: boolean;
   /** Every checkpoint is on disk before the graph goes on (LangGraph's durability `sync`). */
   writeThrough?: boolean;
@@ -44,11 +50,11 @@ export interface CheckpointerOptions {
 }
 
 /**
- * PostgresSaver for one scope and, while a run executes, for one claim:
+ * PostgresSaver for one scope and, where it writes, within one fence:
  *
  * - threads are filed under tenant and graph, so that no tenant can name another's thread;
  * - checkpoints gather for a few ms and go out in one statement that first locks and checks the
- *   run's claim (fencing), instead of a transaction of many round trips each;
+ *   fence, instead of a transaction of many round trips each;
  * - checkpoints carry their run's id, by which LangGraph resumes a run after a crash and a
  *   rollback finds what to undo;
  * - versions are unique, so that two branches of one thread never share a stored value (the saver
@@ -61,7 +67,8 @@ export class Checkpointer extends PostgresSaver {
   #batch = new CheckpointBatch();
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
-  #isFresh: boolean;
+  /** On a fresh thread: the namespaces in which there is anything to be found. */
+  readonly #written: Set<string> | undefined;
   #isClosed = false;
 
   constructor(pool: pg.Pool, scope: Scope, options: CheckpointerOptions) {
@@ -69,11 +76,12 @@ export class Checkpointer extends PostgresSaver {
     this.#pool = pool;
     this.#scope = scope;
     this.#options = options;
-    this.#isFresh = options.fresh ?? false;
+    this.#written = options.fresh ? new Set() : undefined;
   }
 
   override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
-    if (this.#isFresh) return undefined;
+    const namespace: string = config.configurable?.checkpoint_ns ?? "";
+    if (this.#written?.has(namespace) === false) return undefined;
     await this.flush();
     const tuple = await overConnectionLoss(PATIENCE_MS, () => super.getTuple(this.#filed(config)));
     return tuple && this.#unfiledTuple(tuple);
@@ -84,9 +92,11 @@ export class Checkpointer extends PostgresSaver {
     options?: CheckpointListOptions,
   ): AsyncGenerator<CheckpointTuple> {
     await this.flush();
-    for await (const tuple of super.list(this.#filed(config), options)) {
-      yield this.#unfiledTuple(tuple);
-    }
+    const filter = options?.filter && { filter: JSON.parse(jsonb(options.filter)) };
+    const tuples = await overConnectionLoss(PATIENCE_MS, () =>
+      all(super.list(this.#filed(config), { ...options, ...filter })),
+    );
+    for (const tuple of tuples) yield this.#unfiledTuple(tuple);
   }
 
   override async put(
@@ -96,7 +106,8 @@ export class Checkpointer extends PostgresSaver {
     newVersions: ChannelVersions,
   ): Promise<RunnableConfig> {
     const { thread_id, checkpoint_ns = "", checkpoint_id } = config.configurable ?? {};
-    const { claim } = this.#options;
+    this.#written?.add(checkpoint_ns);
+    const { claim } = this.#fence;
     const owned = claim === undefined ? metadata : { ...metadata, run_id: claim.runId };
     this.#batch.addCheckpoint({
       key: this.#key(thread_id),
@@ -104,7 +115,7 @@ export class Checkpointer extends PostgresSaver {
       id: checkpoint.id,
       parentId: checkpoint_id ?? null,
       checkpoint: JSON.stringify(this._dumpCheckpoint(checkpoint)),
-      metadata: JSON.stringify(await this._dumpMetadata(owned)),
+      metadata: jsonb(await this._dumpMetadata(owned)),
       blobs: await this._dumpBlobs(
         this.#key(thread_id),
         checkpoint_ns,
@@ -149,7 +160,6 @@ export class Checkpointer extends PostgresSaver {
     if (!this.#batch.isEmpty) {
       const batch = this.#batch;
       this.#batch = new CheckpointBatch();
-      this.#isFresh = false;
       this.#writing = this.#writing.then(() => this.#write(batch));
     }
     await this.#writing;
@@ -165,19 +175,20 @@ export class Checkpointer extends PostgresSaver {
   async #gather(): Promise<void> {
     if (this.#isClosed) return;
     // Without a run there is nobody who would flush later.
-    if (this.#options.writeThrough || this.#options.claim === undefined) return this.flush();
+    if (this.#options.writeThrough || this.#fence.claim === undefined) return this.flush();
     this.#timer ??= setTimeout(() => {
       this.flush().catch((error: unknown) => this.#options.onFailure?.(error));
     }, GATHER_MS);
   }
 
   async #write(batch: CheckpointBatch): Promise<void> {
-    const { claim } = this.#options;
+    const { claim, threadAtRest } = this.#fence;
     const fence = [
       this.#scope.tenant,
       this.#scope.graphId,
       claim?.runId ?? null,
       claim?.claimToken ?? null,
+      threadAtRest ?? null,
     ];
     const { rows } = await overConnectionLoss(PATIENCE_MS, () =>
       this.#pool.query({
@@ -186,7 +197,13 @@ export class Checkpointer extends PostgresSaver {
         values: [...fence, ...batch.parameters()],
       }),
     );
-    if (rows.length === 0 && claim !== undefined) throw new LeaseLost(claim.runId);
+    if (rows.length > 0) return;
+    if (claim !== undefined) throw new LeaseLost(claim.runId);
+    throw conflict(`Thread ${threadAtRest} has an active run. Wait for it or cancel it first.`);
+  }
+
+  get #fence(): { claim?: Claim; threadAtRest?: string } {
+    return this.#options.fence ?? {};
   }
 
   #key(threadId: string): string {
@@ -207,8 +224,15 @@ export class Checkpointer extends PostgresSaver {
   #unfiledTuple(tuple: CheckpointTuple): CheckpointTuple {
     return {
       ...tuple,
+      ...(tuple.metadata && { metadata: fromJsonb(tuple.metadata) }),
       config: this.#unfiled(tuple.config),
       ...(tuple.parentConfig && { parentConfig: this.#unfiled(tuple.parentConfig) }),
     };
   }
+}
+
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of items) found.push(item);
+  return found;
 }

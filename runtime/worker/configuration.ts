@@ -12,8 +12,8 @@ export const configuration = z.object({
   LOG_LEVEL: z.enum(["debug", "info", "warn", "error"]).default("info"),
   DRAIN_MS: milliseconds(30_000),
   DATABASE_URL: z.url(),
-  /** Connections of the pool for runs, and as many again for checkpoints. */
-  DATABASE_CONNECTIONS: z.coerce.number().int().positive().default(10),
+  /** Connections to the database; one more listens for signals. */
+  DATABASE_CONNECTIONS: z.coerce.number().int().positive().default(20),
   LANGGRAPH_CONFIG: z.string().default("langgraph.json"),
   ASSERTION_PUBLIC_KEY: z.string(),
   OPENAI_BASE_URL: z.url().optional(),

@@ -13,16 +13,28 @@ export interface RunRef extends Scope {
   runId: string;
 }
 
+/** One attempt of a run, as this worker executes it. */
+export interface OpenRun extends RunRef {
+  claimToken: string;
+  /** 1 for the first. */
+  attempt: number;
+  /** Its events are kept for listeners that come later or on another replica. */
+  recorded: boolean;
+}
+
 /**
  * Carries a run's events from the worker that executes it to whoever listens, on any replica.
  * What has been published is kept for a while, so that a listener may come late or come back.
  */
 export interface EventBus {
+  /** Starts to listen to the other replicas. */
+  start(): Promise<void>;
   /** The executing side of one run. */
-  open(run: RunRef & { claimToken: string; attempt: number; recorded: boolean }): RunPublisher;
+  open(run: OpenRun): RunPublisher;
   /**
    * The events after `afterId` (-1: all), as they come, until the run has ended or `signal` fires.
-   * A slow reader holds nothing up and misses nothing.
+   * A slow reader holds nothing up and misses nothing. Events that the store has lost are skipped,
+   * but not that a run has failed.
    */
   follow(run: RunRef, afterId: number, signal: AbortSignal): AsyncIterable<RunEvent>;
   /** Resolves when the run ended (true) or after `timeoutMs` (false): ask the store then. */

@@ -2,66 +2,47 @@ import type pg from "pg";
 import type { Logger } from "../common/logging.ts";
 import { overConnectionLoss } from "../common/postgres.ts";
 import type { RunEvent, RunRef } from "./event-bus.ts";
+import { EventGatherer, type EventStore, type RecordedRun } from "./event-store.ts";
 
-/** Events wait this long for company, so that a token stream costs few statements. */
-const GATHER_MS = 20;
-/** With so many characters unwritten, publishers have to wait. */
-const HIGH_WATER_CHARACTERS = 4 * 1024 * 1024;
-const PAGE = 500;
+/** A page of a read: so many events and, past the first, so many bytes. */
+const PAGE_EVENTS = 500;
+const PAGE_BYTES = 4 * 1024 * 1024;
 const PATIENCE_MS = 30_000;
 
 interface Entry {
-  run: RunRef & { claimToken: string };
+  run: RecordedRun;
   event: RunEvent;
   written: () => void;
 }
 
 /** Table `run_event`: written in batches over all runs of this worker, read in pages. */
-export class EventLog {
+export class EventLog implements EventStore {
   readonly #pool: pg.Pool;
   readonly #logger: Logger;
-  #entries: Entry[] = [];
-  #characters = 0;
-  #timer: NodeJS.Timeout | undefined;
-  #writing: Promise<void> = Promise.resolve();
+  readonly #gatherer = new EventGatherer<Entry>((entries) => this.#write(entries));
 
   constructor(pool: pg.Pool, logger: Logger) {
     this.#pool = pool;
     this.#logger = logger;
   }
 
-  /** @returns a promise to wait for, while too much is unwritten. */
-  append(
-    run: RunRef & { claimToken: string },
-    event: RunEvent,
-    written: () => void,
-  ): Promise<void> | undefined {
-    this.#entries.push({ run, event, written });
-    this.#characters += event.data.length;
-    if (this.#characters > HIGH_WATER_CHARACTERS) return this.flush();
-    this.#timer ??= setTimeout(() => void this.flush(), GATHER_MS);
-    return undefined;
+  append(run: RecordedRun, event: RunEvent, written: () => void): Promise<void> | undefined {
+    return this.#gatherer.add({ run, event, written });
   }
 
-  /** Resolves when all that was appended so far is written (or given up and logged). */
   flush(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    if (this.#entries.length > 0) {
-      const entries = this.#entries;
-      this.#entries = [];
-      this.#characters = 0;
-      this.#writing = this.#writing.then(() => this.#write(entries));
-    }
-    return this.#writing;
+    return this.#gatherer.flush();
   }
 
-  /** The kept events with `afterId < id < beforeId`, in order. */
+  close(): Promise<void> {
+    return this.flush();
+  }
+
   async *read(run: RunRef, afterId: number, beforeId: number): AsyncGenerator<RunEvent> {
     let last = afterId;
     while (true) {
       const { rows } = await overConnectionLoss(PATIENCE_MS, () =>
-        this.#pool.query<{ id: string; event: string; data: string }>({
+        this.#pool.query<{ id: string; event: string; data: string; bytes: string }>({
           name: "read-events",
           text: READ,
           values: [run.tenant, run.graphId, run.runId, last, beforeId],
@@ -71,7 +52,7 @@ export class EventLog {
         last = Number(row.id);
         yield { id: last, event: row.event, data: row.data };
       }
-      if (rows.length < PAGE) return;
+      if (rows.length < PAGE_EVENTS && Number(rows.at(-1)?.bytes ?? 0) <= PAGE_BYTES) return;
     }
   }
 
@@ -113,6 +94,14 @@ const WRITE = `
         AND r.claim_token = e.claim_token
     ON CONFLICT DO NOTHING`;
 const READ = `
-  SELECT id, event, data FROM run_event
-    WHERE tenant = $1 AND graph_id = $2 AND run_id = $3 AND id > $4 AND id < $5
-    ORDER BY id LIMIT ${PAGE}`;
+  SELECT id, event, data, bytes FROM (
+    SELECT id, event, data, octet_length(data) AS size,
+           sum(octet_length(data)) OVER (ORDER BY id) AS bytes
+      FROM (
+        SELECT id, event, data FROM run_event
+          WHERE tenant = $1 AND graph_id = $2 AND run_id = $3 AND id > $4 AND id < $5
+          ORDER BY id LIMIT ${PAGE_EVENTS}
+      ) AS page
+  ) AS sized
+  WHERE bytes - size <= ${PAGE_BYTES}
+  ORDER BY id`;

@@ -1,42 +1,44 @@
-import { type Span, SpanKind, type Tracer, trace } from "@opentelemetry/api";
+import { type Span, type Tracer, trace } from "@opentelemetry/api";
 import type pg from "pg";
 import { HttpError } from "../common/errors.ts";
 import type { Logger } from "../common/logging.ts";
-import {
-  contextOf,
-  failSpan,
-  GRAPH_ID,
-  RUN_ID,
-  SESSION_ID,
-  SPAN_KIND,
-  TENANT,
-} from "../common/telemetry.ts";
+import { contextOf } from "../common/telemetry.ts";
 import { Checkpointer, LeaseLost } from "./checkpointer.ts";
 import type { EventBus, RunPublisher } from "./event-bus.ts";
 import { type Graphs, graphOf } from "./graphs.ts";
+import { resumption } from "./resumption.ts";
+import type { CancelAction, ClaimedRun, RunEnding } from "./run.ts";
+import type { RunClaims } from "./run-claims.ts";
 import { withinRun } from "./run-context.ts";
-import { type GraphOutcome, runGraph } from "./run-graph.ts";
-import { inputAttributes, outputAttributes, RunSpans } from "./run-spans.ts";
-import type { CancelAction, ClaimedRun, RunEnding, RunStore } from "./run-store.ts";
-import { toWireJson, wireError } from "./wire-json.ts";
+import { failure, stopped, success } from "./run-ending.ts";
+import { type GraphOutcome, noOutcome, runGraph } from "./run-graph.ts";
+import { endRunSpan, startRunSpan } from "./run-span.ts";
+import { RunSpans } from "./run-spans.ts";
+import { toWireJson } from "./wire-json.ts";
 
-/** Why a graph was told to stop; the reason of its abort signal. */
-type StopReason = CancelAction | "lease lost" | "worker stops";
+/** Why a graph was told to stop. */
+export type StopReason = CancelAction | "lease lost" | "worker stops";
+
+/** How an execution ended: for good, or without an end of the run. */
+type Ending = RunEnding | Exclude<StopReason, "interrupt">;
 
 interface ActiveRun {
-  run: ClaimedRun;
   controller: AbortController;
-  /** The run's output as JSON; undefined if it did not end here. */
-  output: Promise<string | undefined>;
+  /** Settles when all is done. */
+  over: Promise<unknown>;
+}
+
+/** What an execution came to: the run's output as JSON, if it ended here and now. */
+interface Conclusion {
+  output: string | undefined;
+  /** Further runs of its thread wait. */
+  queued: boolean;
 }
 
 export interface ExecutorDeps {
-  store: RunStore;
+  claims: RunClaims;
   bus: EventBus;
   graphs: Graphs;
-  /** For checkpoints of runs under way: their commits need not wait for the disk. */
-  checkpointPool: pg.Pool;
-  /** For checkpoints of runs that asked for durability `sync`. */
   pool: pg.Pool;
   schema: string;
   tracer: Tracer;
@@ -46,8 +48,9 @@ export interface ExecutorDeps {
 /** Executes claimed runs and writes down how they end. */
 export class Executor {
   readonly #deps: ExecutorDeps;
-  readonly #active = new Map<string, ActiveRun>();
-  /** Called when a run has ended; `queued` says that more of its thread wait. */
+  // By the claim: an attempt that lost its lease may still be ending when the next one starts here.
+  readonly #active = new Map<ClaimedRun, ActiveRun>();
+  /** Called when there is room again; `queued` says that more runs of the same thread wait. */
   onEnded: (queued: boolean) => void = () => {};
 
   constructor(deps: ExecutorDeps) {
@@ -55,7 +58,7 @@ export class Executor {
   }
 
   get activeRuns(): ClaimedRun[] {
-    return [...this.#active.values()].map(({ run }) => run);
+    return [...this.#active.keys()];
   }
 
   /**
@@ -63,41 +66,45 @@ export class Executor {
    *
    * @returns Its output as JSON, once it ended; undefined if it ended elsewhere or was given back.
    */
-  start(run: ClaimedRun): Promise<string | undefined> {
+  async start(run: ClaimedRun): Promise<string | undefined> {
     const controller = new AbortController();
     const publisher = this.#deps.bus.open(run);
-    const output = this.#execute(run, controller.signal, publisher).finally(() => {
-      this.#active.delete(run.runId);
-      publisher.end();
+    const execution = this.#execute(run, controller, publisher).catch((error: unknown) => {
+      // The lease runs out, and the run is done again by whoever finds it.
+      this.#deps.logger.error({ run_id: run.runId, err: error }, "a run could not be concluded");
+      return { output: undefined, queued: false };
     });
-    this.#active.set(run.runId, { run, controller, output });
+    this.#active.set(run, { controller, over: execution });
+    const { output, queued } = await execution;
+    this.#active.delete(run);
+    publisher.end();
+    this.onEnded(queued);
     return output;
   }
 
   /** Stops a run that executes here; nothing if it does not. */
-  stop(runId: string, reason: StopReason): void {
-    const active = this.#active.get(runId);
-    if (active !== undefined && !active.controller.signal.aborted) active.controller.abort(reason);
+  stop(run: ClaimedRun, reason: StopReason): void {
+    this.#active.get(run)?.controller.abort(reason);
   }
 
   /** Resolves when all runs have ended. Those still active at the deadline are given back. */
   async drain(deadline: number): Promise<void> {
-    const outputs = [...this.#active.values()].map(({ output }) => output);
+    const all = Promise.all([...this.#active.values()].map(({ over }) => over));
     let timer: NodeJS.Timeout | undefined;
     const timeUp = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, Math.max(0, deadline - Date.now()));
     });
-    await Promise.race([Promise.allSettled(outputs), timeUp]);
+    await Promise.race([all, timeUp]);
     clearTimeout(timer);
-    for (const runId of this.#active.keys()) this.stop(runId, "worker stops");
-    await Promise.allSettled(outputs);
+    for (const run of this.#active.keys()) this.stop(run, "worker stops");
+    await all;
   }
 
   async #execute(
     run: ClaimedRun,
-    signal: AbortSignal,
+    controller: AbortController,
     publisher: RunPublisher,
-  ): Promise<string | undefined> {
+  ): Promise<Conclusion> {
     const { tracer, logger } = this.#deps;
     const started = performance.now();
     const parent = contextOf(run.caller.trace);
@@ -108,28 +115,24 @@ export class Executor {
       modelSpans: new Set<Span>(),
     };
     const spans = span.isRecording() ? new RunSpans(tracer, context, run) : undefined;
-    const outcome: GraphOutcome = { values: {}, interrupts: undefined };
-    const checkpointer = this.#checkpointer(run);
-    let ending: RunEnding | StopReason;
+    const outcome = noOutcome();
+    const checkpointer = this.#checkpointer(run, controller);
+    const { signal } = controller;
+    let ending: Ending;
     try {
       publisher.publish("metadata", JSON.stringify({ run_id: run.runId, attempt: run.attempt }));
       await withinRun(context, () =>
         this.#runGraph(run, checkpointer, signal, spans, publisher, outcome),
       );
       ending = success(outcome);
+      // An ephemeral thread is deleted in a moment: what was not written yet need not be.
+      if (!run.ephemeral) await checkpointer.flush();
     } catch (error) {
       ending = this.#endingOf(error, signal, run, outcome);
-      if (typeof ending === "object" && ending.error !== null) {
-        failSpan(span, error);
-        await publisher.publish("error", ending.error);
-      }
     }
     spans?.endAll();
-    const output = await this.#conclude(run, ending, checkpointer, publisher, outcome);
-    if (span.isRecording()) {
-      span.setAttributes(outputAttributes(outcome.values));
-      span.end();
-    }
+    const conclusion = await this.#conclude(run, ending, checkpointer, publisher);
+    endRunSpan(span, typeof ending === "object" ? ending : undefined);
     logger.info({
       run_id: run.runId,
       tenant: run.tenant,
@@ -138,20 +141,19 @@ export class Executor {
       status: typeof ending === "object" ? ending.status : ending,
       duration_ms: Math.round(performance.now() - started),
     });
-    return output;
+    return conclusion;
   }
 
-  #checkpointer(run: ClaimedRun): Checkpointer {
-    const { pool, checkpointPool, schema, logger } = this.#deps;
-    const isSync = run.kwargs.durability === "sync";
-    return new Checkpointer(isSync ? pool : checkpointPool, run, {
+  #checkpointer(run: ClaimedRun, controller: AbortController): Checkpointer {
+    const { pool, schema, logger } = this.#deps;
+    return new Checkpointer(pool, run, {
       schema,
-      claim: run,
+      fence: { claim: run },
       fresh: run.ephemeral && run.attempt === 1,
-      writeThrough: isSync,
+      writeThrough: run.kwargs.durability === "sync",
       onFailure: (error) => {
         logger.warn({ run_id: run.runId, err: error }, "checkpoints could not be written");
-        this.stop(run.runId, "lease lost");
+        controller.abort(error);
       },
     });
   }
@@ -164,9 +166,10 @@ export class Executor {
     publisher: RunPublisher,
     outcome: GraphOutcome,
   ): Promise<void> {
+    const { graph } = graphOf(this.#deps.graphs, run.graphId);
     await runGraph(
-      graphOf(this.#deps.graphs, run.graphId).graph,
-      run.attempt === 1 ? run : await resumed(run, checkpointer),
+      graph,
+      run.attempt === 1 ? { run } : await resumption(run, graph, checkpointer),
       checkpointer,
       { signal, callbacks: spans === undefined ? [] : [spans] },
       ({ event, data }) => publisher.publish(event, toWireJson(data)),
@@ -174,150 +177,75 @@ export class Executor {
     );
   }
 
-  #endingOf(
-    error: unknown,
-    signal: AbortSignal,
-    run: ClaimedRun,
-    outcome: GraphOutcome,
-  ): RunEnding | StopReason {
-    if (error instanceof LeaseLost) return "lease lost";
-    const reason = signal.aborted ? (signal.reason as StopReason) : undefined;
-    if (reason === "interrupt") return stopped(outcome);
-    if (reason !== undefined) return reason;
+  /** What an execution that did not come to its end means for the run. */
+  #endingOf(error: unknown, signal: AbortSignal, run: ClaimedRun, outcome: GraphOutcome): Ending {
+    // What made the checkpointer fail, not what LangGraph makes of being stopped.
+    const cause = signal.aborted ? signal.reason : error;
+    if (cause instanceof LeaseLost) return "lease lost";
     // The database was away for longer than anyone waits: the lease runs out and the run goes on.
-    if (error instanceof HttpError && error.status === 503) return "lease lost";
-    this.#deps.logger.warn({ run_id: run.runId, err: error }, "run failed");
-    return failure(error);
+    if (cause instanceof HttpError && cause.status === 503) return "lease lost";
+    if (signal.aborted && typeof cause === "string") {
+      return this.#asked(cause as StopReason, outcome);
+    }
+    this.#deps.logger.warn({ run_id: run.runId, err: cause }, "run failed");
+    return failure(cause, outcome);
+  }
+
+  #asked(reason: StopReason, outcome: GraphOutcome): Ending {
+    if (reason !== "interrupt") return reason;
+    try {
+      return stopped(outcome);
+    } catch (error) {
+      return failure(error, outcome);
+    }
   }
 
   /** Stores how the run ended. */
   async #conclude(
     run: ClaimedRun,
-    ending: RunEnding | StopReason,
+    ending: Ending,
     checkpointer: Checkpointer,
     publisher: RunPublisher,
-    outcome: GraphOutcome,
-  ): Promise<string | undefined> {
-    const { store, bus, logger } = this.#deps;
-    // An ephemeral thread is deleted in a moment: what was not written yet need not be.
-    const isKept = ending === "worker stops" || (ending !== "lease lost" && !run.ephemeral);
+  ): Promise<Conclusion> {
+    const { claims, bus } = this.#deps;
+    const nothing = { output: undefined, queued: false };
+    const stored = await this.#settle(run, ending, checkpointer);
+    if (typeof stored === "object" && stored.error !== null) {
+      await publisher.publish("error", stored.error);
+    }
+    await publisher.flush();
+    if (stored === "lease lost") return nothing;
+    if (stored === "worker stops") {
+      await claims.release(run);
+      bus.announceQueued();
+      return nothing;
+    }
+    if (stored === "rollback") {
+      await claims.rollBack(run);
+      return { output: "{}", queued: true };
+    }
+    const result = await claims.finish(run, stored);
+    if (result === "lost") return nothing;
+    if (result === "rolled back") return { output: "{}", queued: true };
+    return { output: stored.output, queued: result === "queued" };
+  }
+
+  /** Writes or forgets the last checkpoints, as the ending demands. */
+  async #settle(run: ClaimedRun, ending: Ending, checkpointer: Checkpointer): Promise<Ending> {
+    const isKept = ending === "worker stops" || (typeof ending === "object" && !run.ephemeral);
+    if (!isKept) {
+      checkpointer.discard();
+      if (ending !== "rollback" || !run.ephemeral) return ending;
+      return stopped(noOutcome());
+    }
     try {
-      if (isKept) await checkpointer.flush();
-      else checkpointer.discard();
-      await publisher.flush();
-      if (ending === "lease lost") return undefined;
-      if (ending === "worker stops") {
-        await store.release(run);
-        bus.announceQueued();
-        return undefined;
-      }
-      if (ending === "rollback" && !run.ephemeral) {
-        await store.rollBack(run);
-        this.onEnded(true);
-        return "{}";
-      }
-      const stored = typeof ending === "object" ? ending : stopped(outcome);
-      const result = await store.finish(run, stored);
-      this.onEnded(result === "queued");
-      return result === "lost" ? undefined : stored.output;
+      await checkpointer.flush();
+      return ending;
     } catch (error) {
-      // The lease runs out, and the run is done again by whoever finds it.
-      logger.error({ run_id: run.runId, err: error }, "the end of a run could not be stored");
-      return undefined;
+      checkpointer.discard();
+      this.#deps.logger.warn({ run_id: run.runId, err: error }, "last checkpoints not written");
+      // A failure is one all the same. Anything else is done again once the lease is over.
+      return typeof ending === "object" && ending.error !== null ? ending : "lease lost";
     }
   }
-}
-
-/**
- * The run for a further attempt. One that started from an old checkpoint has its own by now: it
- * goes on from there.
- */
-async function resumed(run: ClaimedRun, checkpointer: Checkpointer): Promise<ClaimedRun> {
-  const { checkpoint_id, ...configurable } = run.kwargs.config.configurable;
-  if (checkpoint_id === undefined) return run;
-  const head = await checkpointer.getTuple({
-    configurable: { ...configurable, thread_id: run.threadId },
-  });
-  const metadata = head?.metadata as { run_id?: string } | undefined;
-  if (metadata?.run_id !== run.runId) return run;
-  return { ...run, kwargs: { ...run.kwargs, config: { ...run.kwargs.config, configurable } } };
-}
-
-function startRunSpan(tracer: Tracer, run: ClaimedRun, parent: ReturnType<typeof contextOf>): Span {
-  const span = tracer.startSpan(
-    `run ${run.graphId}`,
-    {
-      kind: SpanKind.INTERNAL,
-      attributes: {
-        [SPAN_KIND]: "AGENT",
-        [TENANT]: run.tenant,
-        [GRAPH_ID]: run.graphId,
-        [RUN_ID]: run.runId,
-        [SESSION_ID]: run.threadId,
-        "platform.attempt": run.attempt,
-      },
-    },
-    parent,
-  );
-  if (span.isRecording()) {
-    span.setAttributes(inputAttributes(run.kwargs.input ?? run.kwargs.command ?? {}));
-  }
-  return span;
-}
-
-function success(outcome: GraphOutcome): RunEnding {
-  const values = toWireJson(outcome.values);
-  const { interrupts } = outcome;
-  if (interrupts === undefined) {
-    return {
-      status: "success",
-      output: values,
-      threadStatus: "idle",
-      threadValues: values,
-      interrupts: "{}",
-      error: null,
-    };
-  }
-  return {
-    status: "success",
-    output: toWireJson({ ...outcome.values, __interrupt__: interrupts }),
-    threadStatus: "interrupted",
-    threadValues: values,
-    interrupts: toWireJson(groupById(interrupts)),
-    error: null,
-  };
-}
-
-function stopped(outcome: GraphOutcome): RunEnding {
-  const values = toWireJson(outcome.values);
-  const hasValues = Object.keys(outcome.values).length > 0;
-  return {
-    status: "interrupted",
-    output: values,
-    threadStatus: "interrupted",
-    threadValues: hasValues ? values : null,
-    interrupts: "{}",
-    error: null,
-  };
-}
-
-function failure(error: unknown): RunEnding {
-  const reported = wireError(error);
-  return {
-    status: "error",
-    output: JSON.stringify({ __error__: reported }),
-    threadStatus: "error",
-    threadValues: null,
-    interrupts: "{}",
-    error: JSON.stringify(reported),
-  };
-}
-
-function groupById(interrupts: unknown[]): Record<string, unknown[]> {
-  const byId: Record<string, unknown[]> = {};
-  for (const interrupt of interrupts) {
-    const { id } = interrupt as { id?: string };
-    byId[id ?? ""] = [...(byId[id ?? ""] ?? []), interrupt];
-  }
-  return byId;
 }

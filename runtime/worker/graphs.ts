@@ -24,10 +24,12 @@ export interface ServedGraph {
 export type Graphs = ReadonlyMap<string, ServedGraph>;
 
 const graphPath = z.string().regex(/^.+:[\w$]+$/, "must look like ./file.ts:export");
+/** Part of the checkpointer's keys, between slashes. */
+const graphId = z.string().regex(/^[\w.-]+$/, "use letters, digits, '.', '_' and '-' only");
 const langgraphJson = z.looseObject({
   graphs: z
     .record(
-      z.string(),
+      graphId,
       z.union([graphPath, z.looseObject({ path: graphPath }).transform(({ path }) => path)]),
     )
     .refine((graphs) => Object.keys(graphs).length > 0, "must name at least one graph"),

@@ -8,10 +8,11 @@ import { serve } from "../common/server.ts";
 import { startTelemetry } from "../common/telemetry.ts";
 import { createApp } from "./app.ts";
 import { configuration } from "./configuration.ts";
-import { PostgresEventBus } from "./event-bus-postgres.ts";
+import { createPostgresEventBus } from "./event-bus-postgres.ts";
 import { Executor } from "./executor.ts";
 import { loadGraphs } from "./graphs.ts";
 import { Queue } from "./queue.ts";
+import { RunClaims } from "./run-claims.ts";
 import { instrumentFetch } from "./run-context.ts";
 import { RunService } from "./run-service.ts";
 import { RunStore } from "./run-store.ts";
@@ -30,6 +31,11 @@ async function main(): Promise<void> {
     otlpEndpoint: config.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? config.OTEL_EXPORTER_OTLP_ENDPOINT,
     spanStoreUrl: config.SPANS_DATABASE_URL,
   });
+  // A promise that agent code forgot, e.g. one that a cancelled run left behind, must not end the
+  // runs of everyone else. What our own code forgets is a bug: the log has it with its stack.
+  process.on("unhandledRejection", (error) => {
+    logger.error({ err: error }, "a rejected promise was not handled");
+  });
   instrumentFetch(config.OPENAI_BASE_URL === undefined ? [] : [config.OPENAI_BASE_URL]);
 
   const url = config.DATABASE_URL;
@@ -38,26 +44,20 @@ async function main(): Promise<void> {
 
   const max = config.DATABASE_CONNECTIONS;
   const pool = createPool(url, logger, { max, applicationName: "worker" });
-  // The run's end is committed synchronously and carries all before it to the disk.
-  const checkpointPool = createPool(url, logger, {
-    max,
-    synchronousCommit: false,
-    applicationName: "worker-checkpoints",
-  });
-  const bus = new PostgresEventBus(pool, url, `${SCHEMA}_signals`, logger);
+  const bus = createPostgresEventBus(pool, url, `${SCHEMA}_signals`, logger);
   const store = new RunStore(pool, config.LEASE_MS);
+  const claims = new RunClaims(pool, config.LEASE_MS);
   const executor = new Executor({
-    store,
+    claims,
     bus,
     graphs,
-    checkpointPool,
     pool,
     schema: SCHEMA,
     tracer: telemetry.tracer,
     logger,
   });
   const queue = new Queue(
-    { store, bus, executor, graphIds: [...graphs.keys()], logger },
+    { claims, bus, executor, graphIds: [...graphs.keys()], logger },
     {
       concurrentRuns: config.CONCURRENT_RUNS,
       heartbeatMs: config.HEARTBEAT_MS,
@@ -76,6 +76,7 @@ async function main(): Promise<void> {
     states: new ThreadService({ threads, pool, schema: SCHEMA, graphs }),
     bus,
     isReady: async () => !isStopping && (await answers(pool)),
+    isStopping: () => isStopping,
     bodyLimitBytes: config.BODY_LIMIT_BYTES,
     logger,
   });
@@ -98,7 +99,7 @@ async function main(): Promise<void> {
       await executor.drain(deadline);
       queue.close();
       await bus.close();
-      await Promise.all([pool.end(), checkpointPool.end(), telemetry.shutdown()]);
+      await Promise.all([pool.end(), telemetry.shutdown()]);
     },
   });
 }

@@ -1,7 +1,8 @@
 import type { Logger } from "../common/logging.ts";
 import type { EventBus } from "./event-bus.ts";
 import type { Executor } from "./executor.ts";
-import type { ClaimedRun, RunStore } from "./run-store.ts";
+import type { ClaimedRun } from "./run.ts";
+import type { RunClaims } from "./run-claims.ts";
 
 /** A run that waits for `after_seconds` or whose signal was lost is found within this time. */
 const POLL_MS = 1_000;
@@ -19,7 +20,7 @@ export interface QueueOptions {
  * leases, and puts the runs of dead workers back.
  */
 export class Queue {
-  readonly #store: RunStore;
+  readonly #claims: RunClaims;
   readonly #bus: EventBus;
   readonly #executor: Executor;
   readonly #graphIds: readonly string[];
@@ -33,7 +34,7 @@ export class Queue {
 
   constructor(
     deps: {
-      store: RunStore;
+      claims: RunClaims;
       bus: EventBus;
       executor: Executor;
       graphIds: readonly string[];
@@ -41,7 +42,7 @@ export class Queue {
     },
     options: QueueOptions,
   ) {
-    this.#store = deps.store;
+    this.#claims = deps.claims;
     this.#bus = deps.bus;
     this.#executor = deps.executor;
     this.#graphIds = deps.graphIds;
@@ -56,7 +57,7 @@ export class Queue {
     this.#every(POLL_MS, async () => this.#fill(true));
     this.#every(this.#options.heartbeatMs, () => this.#renew());
     this.#every(this.#options.reaperMs, () => this.#reap());
-    this.#every(PURGE_MS, () => this.#store.purge());
+    this.#every(PURGE_MS, () => this.#claims.purge());
     void this.#logged(() => this.#reap());
   }
 
@@ -116,7 +117,7 @@ export class Queue {
 
   async #claimRuns(room: number): Promise<ClaimedRun[]> {
     try {
-      return await this.#store.claim(this.#graphIds, room);
+      return await this.#claims.claim(this.#graphIds, room);
     } catch (error) {
       // Another worker claimed a run of the same thread at this very moment: look again later.
       if ((error as { code?: string }).code === "23505") return [];
@@ -130,24 +131,34 @@ export class Queue {
       (run) => only === undefined || only.includes(run.runId),
     );
     if (runs.length === 0) return;
-    const held = await this.#store.renew(runs);
+    const held = await this.#claims.renew(runs);
     for (const run of runs) {
-      const action = held.get(run.runId);
-      if (action === undefined) this.#executor.stop(run.runId, "lease lost");
-      else if (action !== null) this.#executor.stop(run.runId, action);
+      const action = held.get(run);
+      if (action === undefined) this.#executor.stop(run, "lease lost");
+      else if (action !== null) this.#executor.stop(run, action);
     }
   }
 
   async #reap(): Promise<void> {
-    const reaped = await this.#store.reap(this.#options.maxAttempts);
+    const reaped = await this.#claims.reap(this.#options.maxAttempts);
     if (reaped.length === 0) return;
     this.#logger.warn({ runs: reaped }, "runs of a lost worker");
-    this.#bus.announceEnded(reaped.filter((run) => run.status !== "pending").map((r) => r.runId));
+    this.#bus.announceEnded(
+      reaped.filter(({ fate }) => fate === "ended").map(({ runId }) => runId),
+    );
     this.announce();
   }
 
+  /** Repeats work; while the database hangs, not more of it at a time than one. */
   #every(milliseconds: number, work: () => Promise<void>): void {
-    this.#timers.push(setInterval(() => void this.#logged(work), milliseconds));
+    let isBusy = false;
+    const repeat = async () => {
+      if (isBusy) return;
+      isBusy = true;
+      await this.#logged(work);
+      isBusy = false;
+    };
+    this.#timers.push(setInterval(() => void repeat(), milliseconds));
   }
 
   async #logged(work: () => Promise<void>): Promise<void> {

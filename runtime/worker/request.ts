@@ -23,6 +23,12 @@ export async function readBody<Schema extends z.ZodType>(
 ): Promise<z.output<Schema>> {
   const text = await c.req.text();
   const body = text === "" ? {} : parseJson(text);
+  if (isDeeperThan(text, DEPTH_LIMIT)) {
+    throw new ValidationError(
+      [{ type: "too_deep", loc: ["body"], msg: `nests deeper than ${DEPTH_LIMIT}`, input: null }],
+      `Invalid body: it nests deeper than ${DEPTH_LIMIT} levels.`,
+    );
+  }
   const result = schema.safeParse(body);
   if (result.success) return result.data;
   throw validationError("body", result.error, body);
@@ -40,12 +46,32 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** The query string, validated. */
+/** Deeper JSON could be parsed, but neither written again nor stored by PostgreSQL. */
+const DEPTH_LIMIT = 500;
+
+/** @param text Valid JSON. */
+function isDeeperThan(text: string, limit: number): boolean {
+  if (text.length < 2 * limit) return false;
+  let depth = 0;
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[{]|[\]}]/g)) {
+    if (token === "[" || token === "{") depth += 1;
+    else if (token === "]" || token === "}") depth -= 1;
+    if (depth > limit) return true;
+  }
+  return false;
+}
+
+/**
+ * The query string, validated.
+ *
+ * @param repeated Parameters that may come more than once, with all their values.
+ */
 export function readQuery<Schema extends z.ZodType>(
   c: WorkerContext,
   schema: Schema,
+  repeated: Record<string, string[] | undefined> = {},
 ): z.output<Schema> {
-  const query = c.req.query();
+  const query = { ...c.req.query(), ...repeated };
   const result = schema.safeParse(query);
   if (result.success) return result.data;
   throw validationError("query", result.error, query);

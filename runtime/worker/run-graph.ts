@@ -3,8 +3,9 @@ import type { BaseMessageChunk } from "@langchain/core/messages";
 import { Command, Send } from "@langchain/langgraph";
 import type { Checkpointer } from "./checkpointer.ts";
 import type { Graph } from "./graphs.ts";
-import type { ClaimedRun, RunArguments } from "./run-store.ts";
-import { checkpointOf, publicConfig } from "./thread-state.ts";
+import type { Resumption } from "./resumption.ts";
+import type { ClaimedRun, RunArguments } from "./run.ts";
+import { checkpointOf, interruptsByTask, publicConfig } from "./thread-state.ts";
 import type { CommandBody, StreamMode } from "./wire.ts";
 
 /** One thing a run tells its listeners: an SSE event name and its data. */
@@ -17,6 +18,12 @@ export interface GraphEvent {
 export interface GraphOutcome {
   values: Record<string, unknown>;
   interrupts: unknown[] | undefined;
+  interruptsByTask: Record<string, unknown[]>;
+}
+
+/** Before anything happened. */
+export function noOutcome(): GraphOutcome {
+  return { values: {}, interrupts: undefined, interruptsByTask: {} };
 }
 
 /**
@@ -31,7 +38,7 @@ export interface GraphOutcome {
  */
 export async function runGraph(
   graph: Graph,
-  run: ClaimedRun,
+  { run, breakpoint }: Resumption,
   checkpointer: Checkpointer,
   options: { signal: AbortSignal; callbacks: BaseCallbackHandler[] },
   emit: (event: GraphEvent) => Promise<void> | undefined,
@@ -61,6 +68,12 @@ export async function runGraph(
     }
   };
 
+  if (breakpoint !== undefined) {
+    await handle([], "values", breakpoint.values);
+    await handle([], "updates", { __interrupt__: [] });
+    await handle([], "values", { __interrupt__: [] });
+    return;
+  }
   const streamOptions = {
     ...graphOptions(run, checkpointer),
     ...options,
@@ -74,6 +87,11 @@ export async function runGraph(
     for await (const chunk of await graph.stream(input, streamOptions)) {
       await handle(...splitChunk(chunk, run.kwargs.subgraphs));
     }
+  }
+  if (outcome.interrupts !== undefined && !run.ephemeral) {
+    const { thread_id } = streamOptions.configurable;
+    const head = { thread_id, checkpoint_ns: "", __pregel_checkpointer: checkpointer };
+    outcome.interruptsByTask = interruptsByTask(await graph.getState({ configurable: head }));
   }
 }
 

@@ -4,7 +4,8 @@ import type { EventBus, RunEvent } from "./event-bus.ts";
 import type { Executor } from "./executor.ts";
 import { assistantOf, type Graphs } from "./graphs.ts";
 import type { Queue } from "./queue.ts";
-import type { NewRun, RunArguments, RunCaller, RunStatus, RunStore } from "./run-store.ts";
+import type { CancelAction, NewRun, RunArguments, RunCaller, RunStatus } from "./run.ts";
+import type { RunStore } from "./run-store.ts";
 import type { Scope } from "./scope.ts";
 import type { RunCreate } from "./wire.ts";
 
@@ -108,7 +109,7 @@ export class RunService {
 
   /**
    * The events of a run after `afterId` (-1: all) until its end. A run that was not recorded, or
-   * whose record is gone, tells how it ended.
+   * whose record is gone, tells how it ended: by the events 0 and 1.
    */
   async *events(
     scope: Scope,
@@ -117,19 +118,49 @@ export class RunService {
     signal: AbortSignal,
   ): AsyncGenerator<RunEvent> {
     const ref = { tenant: scope.tenant, graphId: scope.graphId, runId };
-    let isSilent = afterId < 0;
+    let isSilent = true;
     for await (const event of this.#bus.follow(ref, afterId, signal)) {
       isSilent = false;
       yield event;
     }
-    if (!isSilent || signal.aborted) return;
+    if (!isSilent || signal.aborted || afterId > 0) return;
     const outcome = await this.#store.outcome(scope, null, runId);
     if (outcome === undefined) return;
-    yield { id: 0, event: "metadata", data: JSON.stringify({ run_id: runId, attempt: 1 }) };
+    if (afterId < 0) {
+      yield { id: 0, event: "metadata", data: JSON.stringify({ run_id: runId, attempt: 1 }) };
+    }
     const isError = outcome.status === "error";
     const output = outcome.output ?? "{}";
     const data = isError ? JSON.stringify(JSON.parse(output).__error__ ?? {}) : output;
     yield { id: 1, event: isError ? "error" : "values", data };
+  }
+
+  /**
+   * Cancels the active runs of a scope, or those that a filter names.
+   *
+   * @returns The ids of those it reached.
+   */
+  async cancel(
+    scope: Scope,
+    filter: { statuses?: RunStatus[]; threadId?: string | null; runIds?: string[] | null },
+    action: CancelAction,
+  ): Promise<string[]> {
+    const active = await this.#store.active(scope, {
+      statuses: filter.statuses ?? ["pending", "running"],
+      threadId: filter.threadId ?? null,
+      runIds: filter.runIds ?? null,
+    });
+    const touched: string[] = [];
+    for (const { runId, threadId } of active) {
+      touched.push(...(await this.#store.cancel(scope, threadId, runId, action)));
+    }
+    if (touched.length > 0) this.#bus.announceCancelled(touched);
+    return touched;
+  }
+
+  /** @throws HttpError 404 for an assistant that does not belong to the scope's graph. */
+  checkAssistant(scope: Scope, body: RunCreate): void {
+    assistantOf(this.#graphs, scope.graphId, body.assistant_id);
   }
 
   #newRun({ scope, threadId, body, caller, headers, recorded }: RunRequest): NewRun {

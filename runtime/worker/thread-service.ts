@@ -1,7 +1,7 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { StateSnapshot } from "@langchain/langgraph";
 import pg from "pg";
-import { conflict, HttpError, notFound, ValidationError } from "../common/errors.ts";
+import { HttpError, notFound, ValidationError } from "../common/errors.ts";
 import { Checkpointer } from "./checkpointer.ts";
 import { type Graph, type Graphs, graphOf } from "./graphs.ts";
 import { langGraphCommand } from "./run-graph.ts";
@@ -56,12 +56,10 @@ export class ThreadService {
   async history(scope: Scope, threadId: string, query: HistoryQuery): Promise<StateSnapshot[]> {
     await this.known(scope, threadId);
     const { graph, config } = this.#at(scope, threadId, { ...query.checkpoint });
-    const before =
-      typeof query.before === "string" ? { checkpoint_id: query.before } : query.before;
     const states: StateSnapshot[] = [];
     for await (const state of graph.getStateHistory(config, {
       limit: query.limit ?? 10,
-      ...(before != null && { before: { configurable: before } }),
+      ...(query.before != null && { before: { configurable: query.before } }),
       ...(query.metadata != null && { filter: query.metadata }),
     })) {
       states.push(state);
@@ -81,10 +79,7 @@ export class ThreadService {
     place: Place,
     supersteps: StateUpdate[][],
   ): Promise<object | null> {
-    const thread = await this.known(scope, threadId);
-    if (thread.status === "busy") {
-      throw conflict(`Thread ${threadId} has an active run. Wait for it or cancel it first.`);
-    }
+    await this.known(scope, threadId);
     const { graph, config } = this.#at(scope, threadId, place);
     const updated = await updateGraph(graph, config, supersteps);
     const { config: latest } = this.#at(scope, threadId, {});
@@ -98,7 +93,10 @@ export class ThreadService {
   }
 
   #at(scope: Scope, threadId: string, place: Place): { graph: Graph; config: RunnableConfig } {
-    const checkpointer = new Checkpointer(this.#pool, scope, { schema: this.#schema });
+    const checkpointer = new Checkpointer(this.#pool, scope, {
+      schema: this.#schema,
+      fence: { threadAtRest: threadId },
+    });
     return {
       graph: graphOf(this.#graphs, scope.graphId).graph,
       config: {

@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { overConnectionLoss } from "../common/postgres.ts";
+import { fromJsonb, jsonb } from "./jsonb.ts";
 import type { Scope } from "./scope.ts";
 import type { ThreadSearch } from "./wire.ts";
 
@@ -40,7 +41,7 @@ export class ThreadStore {
     threadId: string,
     metadata: Record<string, unknown>,
   ): Promise<Thread | undefined> {
-    const { rows } = await this.#query(
+    const rows = await this.#query(
       `INSERT INTO thread (tenant, graph_id, thread_id, metadata) VALUES ($1, $2, $3, $4)
          ON CONFLICT DO NOTHING RETURNING ${COLUMNS}`,
       [scope.tenant, scope.graphId, threadId, jsonb(metadata)],
@@ -49,7 +50,7 @@ export class ThreadStore {
   }
 
   async get(scope: Scope, threadId: string): Promise<Thread | undefined> {
-    const { rows } = await this.#query(`SELECT ${COLUMNS} FROM thread WHERE ${KEY}`, [
+    const rows = await this.#query(`SELECT ${COLUMNS} FROM thread WHERE ${KEY}`, [
       scope.tenant,
       scope.graphId,
       threadId,
@@ -63,7 +64,7 @@ export class ThreadStore {
     threadId: string,
     metadata: Record<string, unknown>,
   ): Promise<Thread | undefined> {
-    const { rows } = await this.#query(
+    const rows = await this.#query(
       `UPDATE thread SET metadata = metadata || $4, updated_at = now()
          WHERE ${KEY} RETURNING ${COLUMNS}`,
       [scope.tenant, scope.graphId, threadId, jsonb(metadata)],
@@ -78,22 +79,26 @@ export class ThreadStore {
     state: { status: "idle" | "interrupted"; values: string; interrupts: string },
   ): Promise<void> {
     await this.#query(
-      `UPDATE thread SET status = $4, "values" = $5, interrupts = $6, error = NULL,
+      `UPDATE thread SET status = $4, settled = $4, "values" = $5, interrupts = $6, error = NULL,
            updated_at = now()
-         WHERE ${KEY} AND status <> 'busy'`,
+         WHERE ${KEY} AND status <> 'busy' RETURNING ${COLUMNS}`,
       [scope.tenant, scope.graphId, threadId, state.status, state.values, state.interrupts],
     );
   }
 
-  /** Deletes a thread with its runs, events and checkpoints. False if there is none. */
-  async delete(scope: Scope, threadId: string): Promise<boolean> {
+  /**
+   * Deletes a thread with its runs, events and checkpoints.
+   *
+   * @returns The ids of runs that were active on it; undefined if there is no such thread.
+   */
+  async delete(scope: Scope, threadId: string): Promise<string[] | undefined> {
     const { rows } = await overConnectionLoss(PATIENCE_MS, () =>
-      this.#pool.query<{ deleted: boolean }>({
-        text: "SELECT delete_thread($1, $2, $3) AS deleted",
+      this.#pool.query<{ active: string[] | null }>({
+        text: "SELECT delete_thread($1, $2, $3) AS active",
         values: [scope.tenant, scope.graphId, threadId],
       }),
     );
-    return rows[0]?.deleted ?? false;
+    return rows[0]?.active ?? undefined;
   }
 
   /** Copies a thread with all its checkpoints; undefined if there is none to copy. */
@@ -111,7 +116,7 @@ export class ThreadStore {
     const { where, values } = filterOf(scope, search);
     const column = search.sort_by === "state_updated_at" ? "updated_at" : search.sort_by;
     const order = `${column ?? "created_at"} ${search.sort_order === "asc" ? "ASC" : "DESC"}`;
-    const { rows } = await this.#query(
+    const rows = await this.#query(
       `SELECT ${COLUMNS} FROM thread WHERE ${where} ORDER BY ${order}, thread_id
          LIMIT $${values.length + 1} OFFSET $${values.length + 2}`,
       [...values, search.limit ?? 10, search.offset ?? 0],
@@ -130,8 +135,11 @@ export class ThreadStore {
     return rows[0]?.count ?? 0;
   }
 
-  #query(text: string, values: unknown[]): Promise<pg.QueryResult<Thread>> {
-    return overConnectionLoss(PATIENCE_MS, () => this.#pool.query<Thread>({ text, values }));
+  async #query(text: string, values: unknown[]): Promise<Thread[]> {
+    const { rows } = await overConnectionLoss(PATIENCE_MS, () =>
+      this.#pool.query<Thread>({ text, values }),
+    );
+    return rows.map((row) => ({ ...row, metadata: fromJsonb(row.metadata) }));
   }
 }
 
@@ -143,22 +151,8 @@ function filterOf(scope: Scope, filter: ThreadFilter): { where: string; values: 
     wheres.push(condition.replace("?", `$${values.length}`));
   };
   if (filter.metadata != null) add("metadata @> ?", jsonb(filter.metadata));
-  // Values may hold what jsonb refuses (U+0000): such a thread matches no filter.
-  if (filter.values != null) {
-    add(
-      `CASE WHEN strpos("values"::text, '\\u0000') = 0 THEN "values"::jsonb @> ? ELSE false END`,
-      jsonb(filter.values),
-    );
-  }
+  if (filter.values != null) add('marked_jsonb("values") @> ?', jsonb(filter.values));
   if (filter.status != null) add("status = ?", filter.status);
   if (filter.ids != null) add("thread_id = ANY(?)", filter.ids);
   return { where: wheres.join(" AND "), values };
-}
-
-/** JSON for a jsonb column, which refuses U+0000 and lone surrogates: they are left out. */
-export function jsonb(value: unknown): string {
-  // JSON.stringify escapes exactly these; a doubled backslash before a `u` is plain text.
-  return JSON.stringify(value).replace(/\\\\|\\u(?:0000|d[89a-f][0-9a-f]{2})/g, (match) =>
-    match === "\\\\" ? match : "",
-  );
 }

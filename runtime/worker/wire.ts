@@ -6,34 +6,31 @@ import { z } from "zod";
 
 const record = z.record(z.string(), z.unknown());
 export const uuid = z.guid("must be a UUID");
+/** A name that becomes part of a key in the database. */
+const name = z.string().regex(/^[^\0]*$/, "must not contain U+0000");
+const namedValues = z.record(name, z.unknown());
+
+const checkpointId = z.guid("must be the UUID of a checkpoint");
+const checkpoint = z.looseObject({
+  checkpoint_id: checkpointId.nullish(),
+  checkpoint_ns: name.nullish(),
+  checkpoint_map: z.record(name, checkpointId).nullish(),
+});
 
 const runnableConfig = z
   .looseObject({
     tags: z.array(z.string()).nullish(),
     recursion_limit: z.number().int().positive().nullish(),
-    configurable: record.nullish(),
+    configurable: checkpoint.nullish(),
     metadata: record.nullish(),
   })
   .nullish();
 
-const checkpointId = z.guid("must be the UUID of a checkpoint");
-const checkpoint = z.looseObject({
-  checkpoint_id: checkpointId.nullish(),
-  checkpoint_ns: z
-    .string()
-    .regex(/^[^\0]*$/, "must not contain U+0000")
-    .nullish(),
-  checkpoint_map: record.nullish(),
-});
-
-const gotoTarget = z.union([
-  z.string(),
-  z.object({ node: z.string(), input: z.unknown().optional() }),
-]);
+const gotoTarget = z.union([name, z.object({ node: name, input: z.unknown().optional() })]);
 
 export const command = z.strictObject({
   goto: z.union([gotoTarget, z.array(gotoTarget)]).nullish(),
-  update: z.union([record, z.array(z.tuple([z.string(), z.unknown()]))]).nullish(),
+  update: z.union([namedValues, z.array(z.tuple([name, z.unknown()]))]).nullish(),
   resume: z.unknown().optional(),
 });
 export type CommandBody = z.output<typeof command>;
@@ -57,7 +54,7 @@ const unsupported = (what: string) => z.null({ error: `${what} are not supported
 
 export const runCreate = z.object({
   assistant_id: z.string().min(1, "must not be empty"),
-  /** Routing looks at the header; a body that names another graph is a mistake worth telling. */
+  /** Clients send it along; the call was routed by its header. */
   graph_id: z.string().nullish(),
   input: z.unknown().optional(),
   command: command.nullish(),
@@ -106,7 +103,7 @@ export const threadCreate = z.object({
           z.object({
             values: z.unknown().optional(),
             command: command.nullish(),
-            as_node: z.string(),
+            as_node: name,
           }),
         ),
       }),
@@ -134,6 +131,7 @@ export const threadSearch = z.object({
     .nullish(),
   sort_order: z.enum(["asc", "desc"]).nullish(),
   select: z.array(z.string()).nullish(),
+  extract: unsupported("extracted values"),
 });
 export type ThreadSearch = z.output<typeof threadSearch>;
 
@@ -141,7 +139,7 @@ export const threadCount = z.object(threadFilter);
 
 export const stateUpdate = z.object({
   values: z.union([record, z.array(record)]).nullish(),
-  as_node: z.string().nullish(),
+  as_node: name.nullish(),
   checkpoint_id: checkpointId.nullish(),
   checkpoint: checkpoint.nullish(),
 });
@@ -153,7 +151,14 @@ export const stateAtCheckpoint = z.object({
 
 export const historyQuery = z.object({
   limit: z.coerce.number().int().min(1).max(1000).nullish(),
-  before: z.union([checkpointId, checkpoint]).nullish(),
+  /** A checkpoint, its id, or (as the SDKs' types have it) a config that names one. */
+  before: z
+    .union([
+      checkpointId.transform((checkpoint_id) => ({ checkpoint_id })),
+      z.looseObject({ configurable: checkpoint }).transform(({ configurable }) => configurable),
+      checkpoint,
+    ])
+    .nullish(),
   metadata: record.nullish(),
   checkpoint: checkpoint.nullish(),
 });
@@ -169,9 +174,14 @@ export const cancelQuery = z.object({
   wait: flag,
   action: z.enum(["interrupt", "rollback"]).default("interrupt"),
 });
+/** Several modes come as repeated parameters or with commas between them. */
 export const joinStreamQuery = z.object({
   cancel_on_disconnect: flag,
-  stream_mode: z.string().optional(),
+  stream_mode: z
+    .array(z.string())
+    .optional()
+    .transform((modes) => modes?.flatMap((mode) => mode.split(",")))
+    .pipe(z.array(streamMode).optional()),
 });
 export const joinQuery = z.object({ cancel_on_disconnect: flag });
 export const runListQuery = z.object({

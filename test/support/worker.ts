@@ -153,6 +153,12 @@ export class TestWorker {
   }
 }
 
+/** The body of an answer. */
+// biome-ignore lint/suspicious/noExplicitAny: every endpoint has its own shape.
+export async function jsonOf(answer: Response | Promise<Response>): Promise<any> {
+  return (await answer).json();
+}
+
 /** @param environment Beside what every worker needs, e.g. `LEASE_MS`. */
 export async function startWorker(
   database: TestDatabase,

@@ -1,8 +1,9 @@
 import { type Context, Hono } from "hono";
 import { HttpError, notFound } from "../../common/errors.ts";
 import { ASSERTION_HEADER } from "../../common/identity.ts";
+import type { Logger } from "../../common/logging.ts";
 import { clientGone, sendEvents, sendWhenReady } from "../answer.ts";
-import type { EventBus, RunEvent } from "../event-bus.ts";
+import type { RunEvent } from "../event-bus.ts";
 import {
   configurableHeaders,
   readBody,
@@ -13,6 +14,7 @@ import {
 } from "../request.ts";
 import type { AcceptedRun, RunService } from "../run-service.ts";
 import type { RunStore } from "../run-store.ts";
+import type { Scope } from "../scope.ts";
 import type { ThreadStore } from "../thread-store.ts";
 import * as wire from "../wire.ts";
 
@@ -20,11 +22,13 @@ export interface RunRoutesDeps {
   runs: RunService;
   store: RunStore;
   threads: ThreadStore;
-  bus: EventBus;
+  isStopping: () => boolean;
+  logger: Logger;
 }
 
 /** Runs, on a thread (`/threads/{thread_id}/runs…`) and on their own (`/runs…`). */
-export function runRoutes({ runs, store, threads, bus }: RunRoutesDeps): Hono<WorkerEnv> {
+export function runRoutes(deps: RunRoutesDeps): Hono<WorkerEnv> {
+  const { runs, store, threads, isStopping, logger } = deps;
   const app = new Hono<WorkerEnv>();
 
   const create = async (c: WorkerContext, body: wire.RunCreate, recorded: boolean) =>
@@ -42,18 +46,18 @@ export function runRoutes({ runs, store, threads, bus }: RunRoutesDeps): Hono<Wo
     });
 
   const wait = async (c: WorkerContext) => {
+    const gone = clientGone(c);
     const body = await readBody(c, wire.runCreate);
     const accepted = await create(c, body, false);
-    const gone = clientGone(c);
-    if (body.on_disconnect === "cancel") cancelWhenGone(accepted, gone);
+    if (body.on_disconnect === "cancel") cancelWhenGone(gone, accepted, accepted.runId);
     return sendWhenReady(c, places(accepted, "join"), runs.output(accepted, gone));
   };
 
   const stream = async (c: WorkerContext) => {
+    const gone = clientGone(c);
     const body = await readBody(c, wire.runCreate);
     const accepted = await create(c, body, true);
-    const gone = clientGone(c);
-    if (body.on_disconnect === "cancel") cancelWhenGone(accepted, gone);
+    if (body.on_disconnect === "cancel") cancelWhenGone(gone, accepted, accepted.runId);
     const events = runs.events(accepted, accepted.runId, -1, gone);
     return sendEvents(c, places(accepted, "stream"), events);
   };
@@ -63,19 +67,17 @@ export function runRoutes({ runs, store, threads, bus }: RunRoutesDeps): Hono<Wo
     return c.json(describe(accepted), 200, places(accepted, "stream"));
   };
 
-  const cancelWhenGone = (run: AcceptedRun, gone: AbortSignal) => {
-    gone.addEventListener("abort", () => void cancel(run, run.threadId, run.runId, "interrupt"));
-  };
-
-  const cancel = async (
-    scope: { tenant: string; graphId: string },
-    threadId: string,
-    runId: string | null,
-    action: "interrupt" | "rollback",
-  ) => {
-    const touched = await store.cancel(scope, threadId, runId, action);
-    bus.announceCancelled(touched);
-    return touched;
+  const cancelWhenGone = (gone: AbortSignal, scope: Scope, runId: string) => {
+    const cancel = async () => {
+      if (isStopping()) return;
+      try {
+        await runs.cancel(scope, { runIds: [runId] }, "interrupt");
+      } catch (error) {
+        logger.warn({ run_id: runId, err: error }, "a run whose client left was not cancelled");
+      }
+    };
+    if (gone.aborted) void cancel();
+    else gone.addEventListener("abort", () => void cancel(), { once: true });
   };
 
   app.post("/runs/wait", wait);
@@ -87,6 +89,8 @@ export function runRoutes({ runs, store, threads, bus }: RunRoutesDeps): Hono<Wo
 
   app.post("/runs/batch", async (c) => {
     const bodies = await readBody(c, wire.runBatch);
+    // All or none: a mistake in one must not leave the others running.
+    for (const body of bodies) runs.checkAssistant(c.var.caller, body);
     const accepted = await Promise.all(bodies.map((body) => create(c, body, true)));
     return c.json(accepted.map(describe));
   });
@@ -94,11 +98,9 @@ export function runRoutes({ runs, store, threads, bus }: RunRoutesDeps): Hono<Wo
   app.post("/runs/cancel", async (c) => {
     const query = readQuery(c, wire.cancelQuery);
     const body = await readBody(c, wire.runCancelMany);
-    if (body.thread_id == null) {
-      throw new HttpError(422, "unprocessable_entity", "thread_id is required to cancel runs.");
-    }
-    const ids = body.run_ids ?? [null];
-    for (const id of ids) await cancel(c.var.caller, body.thread_id, id, query.action);
+    const { thread_id: threadId, run_ids: runIds, status } = body;
+    const statuses = status == null || status === "all" ? {} : { statuses: [status] };
+    await runs.cancel(c.var.caller, { ...statuses, threadId, runIds }, query.action);
     return c.body(null, 204);
   });
 
@@ -130,47 +132,41 @@ export function runRoutes({ runs, store, threads, bus }: RunRoutesDeps): Hono<Wo
   });
 
   const join = async (c: WorkerContext) => {
+    const gone = clientGone(c);
     const query = readQuery(c, wire.joinQuery);
     const run = await known(c);
-    const gone = clientGone(c);
-    if (query.cancel_on_disconnect) {
-      gone.addEventListener("abort", () => {
-        void cancel(c.var.caller, run.thread_id, run.run_id, "interrupt");
-      });
-    }
+    if (query.cancel_on_disconnect) cancelWhenGone(gone, c.var.caller, run.run_id);
     return sendWhenReady(c, {}, runs.join(c.var.caller, run.thread_id, run.run_id, gone));
   };
   app.get("/threads/:thread_id/runs/:run_id/join", join);
   app.get("/runs/:run_id/join", join);
 
   const joinStream = async (c: WorkerContext) => {
-    const query = readQuery(c, wire.joinStreamQuery);
-    const run = await known(c);
     const gone = clientGone(c);
-    if (query.cancel_on_disconnect) {
-      gone.addEventListener("abort", () => {
-        void cancel(c.var.caller, run.thread_id, run.run_id, "interrupt");
-      });
-    }
-    const events = runs.events(c.var.caller, run.run_id, lastEventId(c), gone);
+    const query = readQuery(c, wire.joinStreamQuery, { stream_mode: c.req.queries("stream_mode") });
+    const afterId = lastEventId(c);
+    const run = await known(c);
+    if (query.cancel_on_disconnect) cancelWhenGone(gone, c.var.caller, run.run_id);
+    const events = runs.events(c.var.caller, run.run_id, afterId, gone);
     return sendEvents(
       c,
       { "content-location": `/threads/${run.thread_id}/runs/${run.run_id}` },
-      query.stream_mode === undefined ? events : ofModes(events, query.stream_mode.split(",")),
+      query.stream_mode === undefined ? events : ofModes(events, query.stream_mode),
     );
   };
   app.get("/threads/:thread_id/runs/:run_id/stream", joinStream);
   app.get("/runs/:run_id/stream", joinStream);
 
   app.post("/threads/:thread_id/runs/:run_id/cancel", async (c) => {
+    const gone = clientGone(c);
     const { wait: waits, action } = readQuery(c, wire.cancelQuery);
     const run = await known(c);
-    const touched = await cancel(c.var.caller, run.thread_id, run.run_id, action);
+    const touched = await runs.cancel(c.var.caller, { runIds: [run.run_id] }, action);
     if (touched.length === 0) {
       throw new HttpError(409, "conflict", `Run ${run.run_id} is over (${run.status}).`);
     }
     if (!waits) return c.body(null, 202);
-    await runs.join(c.var.caller, run.thread_id, run.run_id, clientGone(c));
+    await runs.join(c.var.caller, run.thread_id, run.run_id, gone);
     return c.body(null, 204);
   });
 

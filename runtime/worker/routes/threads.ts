@@ -1,6 +1,7 @@
 import { v7 as uuidv7 } from "@langchain/core/utils/uuid";
 import { Hono } from "hono";
 import { conflict, notFound } from "../../common/errors.ts";
+import type { EventBus } from "../event-bus.ts";
 import {
   readBody,
   readQuery,
@@ -18,8 +19,9 @@ import { toWireJson } from "../wire-json.ts";
 export function threadRoutes(deps: {
   threads: ThreadStore;
   states: ThreadService;
+  bus: EventBus;
 }): Hono<WorkerEnv> {
-  const { threads, states } = deps;
+  const { threads, states, bus } = deps;
   const app = new Hono<WorkerEnv>();
 
   app.post("/threads", async (c) => {
@@ -28,14 +30,21 @@ export function threadRoutes(deps: {
     const threadId = body.thread_id?.toLowerCase() ?? uuidv7();
     const metadata = { ...body.metadata, graph_id: scope.graphId };
     const created = await threads.create(scope, threadId, metadata);
-    if (created === undefined && body.if_exists !== "do_nothing") {
+    // An id of our own can only be there already if the answer to the first try was lost.
+    const isTaken = created === undefined && body.thread_id != null;
+    if (isTaken && body.if_exists !== "do_nothing") {
       throw conflict(`Thread ${threadId} already exists. Use if_exists: "do_nothing" to get it.`);
     }
     if (created !== undefined && body.supersteps != null) {
       const supersteps = body.supersteps.map(({ updates }) =>
         updates.map(({ as_node, ...update }) => ({ ...update, asNode: as_node })),
       );
-      await states.update(scope, threadId, {}, supersteps);
+      try {
+        await states.update(scope, threadId, {}, supersteps);
+      } catch (error) {
+        await threads.delete(scope, threadId);
+        throw error;
+      }
     }
     return c.json(await states.known(scope, threadId));
   });
@@ -69,9 +78,10 @@ export function threadRoutes(deps: {
 
   app.delete("/threads/:thread_id", async (c) => {
     const threadId = uuidParameter(c, "thread_id");
-    if (!(await threads.delete(c.var.caller, threadId))) {
-      throw notFound(`Thread ${threadId} not found.`);
-    }
+    const active = await threads.delete(c.var.caller, threadId);
+    if (active === undefined) throw notFound(`Thread ${threadId} not found.`);
+    // Whoever executes them finds that they are gone.
+    if (active.length > 0) bus.announceCancelled(active);
     return c.body(null, 204);
   });
 

@@ -1,0 +1,298 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { eventually } from "../support/eventually.ts";
+import { failureOf } from "../support/failure.ts";
+import { newCaller, type SharedWorker, sharedWorker } from "../support/shared-worker.ts";
+import { jsonOf, type TestWorker } from "../support/worker.ts";
+
+const RUN_PLACE = /^\/threads\/[0-9a-f-]{36}\/runs\/[0-9a-f-]{36}$/;
+
+describe("a run", () => {
+  let shared: SharedWorker;
+  let worker: TestWorker;
+
+  before(async () => {
+    shared = await sharedWorker();
+    worker = shared.worker;
+  });
+
+  it("answers with the bare state and says where the run is", async () => {
+    const caller = newCaller("counter");
+    const answer = await worker.call(caller, "POST", "/runs/wait", {
+      assistant_id: "counter",
+      input: { count: 41 },
+    });
+    expect(answer.status).to.equal(200);
+    expect(answer.headers.get("content-type")).to.match(/^application\/json/);
+    const place = answer.headers.get("content-location") ?? "";
+    expect(place).to.match(RUN_PLACE);
+    expect(answer.headers.get("location")).to.equal(`${place}/join`);
+    expect(await answer.json()).to.deep.equal({ count: 42 });
+    expect(await (await worker.call(caller, "GET", `${place}/join`)).json()).to.deep.equal({
+      count: 42,
+    });
+  });
+
+  it("leaves nothing of its thread behind, unless it is to be kept", async () => {
+    const client = await worker.client(newCaller("counter"));
+    const threads: string[] = [];
+    const onRunCreated = (run: { thread_id?: string }) => {
+      threads.push(run.thread_id ?? "");
+    };
+    await client.runs.wait(null, "counter", { input: { count: 1 }, onRunCreated });
+    const failure = await failureOf(client.threads.get(threads[0] ?? ""));
+    expect(failure.status).to.equal(404);
+
+    const keptRun = { input: { count: 1 }, onCompletion: "keep" as const, onRunCreated };
+    await client.runs.wait(null, "counter", keptRun);
+    const kept = await client.threads.get(threads[1] ?? "");
+    expect(kept.status).to.equal("idle");
+    expect(kept.values).to.deep.equal({ count: 2 });
+    const { rows } = await shared.query(
+      `SELECT count(*)::integer AS left FROM worker.checkpoints c
+         WHERE NOT EXISTS (SELECT 1 FROM worker.thread t WHERE c.thread_id LIKE '%' || t.thread_id)`,
+    );
+    expect(rows).to.deep.equal([{ left: 0 }]);
+  });
+
+  it("goes on from where its thread is", async () => {
+    const client = await worker.client(newCaller("counter"));
+    const { thread_id } = await client.threads.create();
+    await client.runs.wait(thread_id, "counter", { input: { count: 10 } });
+    const values = await client.runs.wait(thread_id, "counter", { input: { count: 100 } });
+    expect(values).to.deep.equal({ count: 112 });
+  });
+
+  it("takes the assistant's id as well as the graph's", async () => {
+    const client = await worker.client(newCaller("counter"));
+    const [assistant] = await client.assistants.search();
+    const values = await client.runs.wait(null, assistant?.assistant_id ?? "", {
+      input: { count: 1 },
+    });
+    expect(values).to.deep.equal({ count: 2 });
+  });
+
+  it("keeps the line alive with newlines while it takes its time", async () => {
+    const caller = newCaller("steps");
+    const name = randomUUID();
+    const answer = await worker.call(caller, "POST", "/runs/wait", {
+      assistant_id: "steps",
+      input: { journal: shared.journal.path(name), gate: shared.journal.path(`${name}-gate`) },
+    });
+    const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+    const first = await reader?.read();
+    expect(first?.value).to.equal("\n");
+    await shared.journal.open(`${name}-gate`);
+    let rest = "";
+    for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) {
+      rest += part.value;
+    }
+    expect(JSON.parse(rest).done).to.deep.equal(["first ", "second "]);
+  });
+
+  it("that fails says what the graph said, and the SDK raises it", async () => {
+    const caller = newCaller("failing");
+    const client = await worker.client(caller);
+    const failure = await failureOf(client.runs.wait(null, "failing", { input: { how: "throw" } }));
+    expect(failure.message).to.equal("PaymentDeclined: the card was declined");
+
+    const { thread_id } = await client.threads.create();
+    const answer = await worker.call(caller, "POST", `/threads/${thread_id}/runs/wait`, {
+      assistant_id: "failing",
+      input: { how: "throw" },
+    });
+    expect(answer.status).to.equal(200);
+    expect(await answer.json()).to.deep.equal({
+      __error__: { error: "PaymentDeclined", message: "the card was declined" },
+    });
+    const thread = await client.threads.get(thread_id);
+    expect(thread.status).to.equal("error");
+    expect(thread.values).to.deep.equal({ how: "throw", result: "prepared" });
+    const [run] = await client.runs.list(thread_id);
+    expect(run?.status).to.equal("error");
+    const again = await client.runs.wait(thread_id, "failing", { input: { how: "well" } });
+    expect(again).to.deep.equal({ how: "well", result: "fine" });
+    expect((await client.threads.get(thread_id)).status).to.equal("idle");
+  });
+
+  for (const how of ["throw-text", "bigint", "circular"]) {
+    it(`whose graph does something odd (${how}) fails, and the worker lives`, async () => {
+      const caller = newCaller("failing");
+      const answer = await worker.call(caller, "POST", "/runs/wait", {
+        assistant_id: "failing",
+        input: { how },
+      });
+      const { __error__: error } = await jsonOf(answer);
+      expect(error.error).to.be.a("string");
+      expect(error.message).to.be.a("string").and.not.equal("");
+      const after = await worker.call(caller, "POST", "/runs/wait", {
+        assistant_id: "failing",
+        input: { how: "well" },
+      });
+      expect(await after.json()).to.deep.equal({ how: "well", result: "fine" });
+    });
+  }
+
+  it("whose graph forgets a promise that fails does not take the worker with it", async () => {
+    const client = await worker.client(newCaller("failing"));
+    const { pid } = worker;
+    const values = await client.runs.wait(null, "failing", {
+      input: { how: "forgotten-promise" },
+    });
+    expect(values).to.deep.equal({ how: "forgotten-promise", result: "fine" });
+    await eventually("the log tells of it", () => worker.log.includes("nobody waits for me"));
+    expect(() => process.kill(pid, 0)).not.to.throw();
+    expect((await worker.call(undefined, "GET", "/live")).status).to.equal(200);
+  });
+
+  it("with neither input nor anything to go on from says so", async () => {
+    const client = await worker.client(newCaller("counter"));
+    const { thread_id } = await client.threads.create();
+    const failure = await failureOf(client.runs.wait(thread_id, "counter", {}));
+    expect(failure.message).to.match(/input/i);
+  });
+
+  it("beyond its recursion limit says so", async () => {
+    const client = await worker.client(newCaller("steps"));
+    const failure = await failureOf(
+      client.runs.wait(null, "steps", {
+        input: { journal: shared.journal.path(randomUUID()) },
+        config: { recursion_limit: 1 },
+      }),
+    );
+    expect(failure.message).to.match(/^GraphRecursionError: /);
+  });
+
+  it("in the background is accepted at once and can be joined", async () => {
+    const caller = newCaller("steps");
+    const client = await worker.client(caller);
+    const { thread_id } = await client.threads.create();
+    const name = randomUUID();
+    const run = await client.runs.create(thread_id, "steps", {
+      input: { journal: shared.journal.path(name), gate: shared.journal.path(`${name}-gate`) },
+      metadata: { purpose: "test" },
+    });
+    expect(run).to.include({ thread_id, multitask_strategy: "enqueue" });
+    expect(run.status).to.be.oneOf(["pending", "running"]);
+    expect(run.metadata).to.deep.include({ purpose: "test" });
+    expect((await client.threads.get(thread_id)).status).to.equal("busy");
+    const [busy] = await client.runs.list(thread_id, { status: "running" });
+    expect(busy?.run_id).to.equal(run.run_id);
+    const conflict = await failureOf(client.runs.delete(thread_id, run.run_id));
+    expect(conflict.status).to.equal(409);
+
+    const joined = client.runs.join(thread_id, run.run_id);
+    await shared.journal.open(`${name}-gate`);
+    expect(await joined).to.deep.include({ done: ["first ", "second "] });
+    expect((await client.runs.get(thread_id, run.run_id)).status).to.equal("success");
+    expect(await client.runs.list(thread_id, { status: "running" })).to.deep.equal([]);
+
+    await client.runs.delete(thread_id, run.run_id);
+    expect((await failureOf(client.runs.get(thread_id, run.run_id))).status).to.equal(404);
+  });
+
+  it("in the background without a thread can be joined by its id alone", async () => {
+    const caller = newCaller("counter");
+    const client = await worker.client(caller);
+    const run = await client.runs.create(null, "counter", { input: { count: 5 } });
+    const answer = await worker.call(caller, "GET", `/runs/${run.run_id}/join`);
+    expect(await answer.json()).to.deep.equal({ count: 6 });
+  });
+
+  it("comes in batches", async () => {
+    const caller = newCaller("counter");
+    const client = await worker.client(caller);
+    const runs = await client.runs.createBatch([
+      { assistantId: "counter", input: { count: 1 } },
+      { assistantId: "counter", input: { count: 2 } },
+      { assistantId: "counter", input: { count: 3 } },
+    ]);
+    const outputs = await Promise.all(
+      runs.map(({ run_id }) => jsonOf(worker.call(caller, "GET", `/runs/${run_id}/join`))),
+    );
+    expect(outputs.map(({ count }) => count)).to.deep.equal([2, 3, 4]);
+  });
+
+  it("of a batch in which one is wrong is not started", async () => {
+    const caller = newCaller("steps");
+    const name = randomUUID();
+    const good = { assistant_id: "steps", input: { journal: shared.journal.path(name) } };
+    for (const wrong of [{}, { assistant_id: "unknown" }]) {
+      const answer = await worker.call(caller, "POST", "/runs/batch", [good, wrong]);
+      expect(answer.status).to.be.oneOf([404, 422]);
+    }
+    const { rows } = await shared.query("SELECT 1 FROM worker.run WHERE tenant = $1", [
+      caller.tenant,
+    ]);
+    expect(rows).to.deep.equal([]);
+  });
+
+  it("lists newest first, a page at a time", async () => {
+    const client = await worker.client(newCaller("counter"));
+    const { thread_id } = await client.threads.create();
+    const ids: string[] = [];
+    for (const count of [1, 2, 3]) {
+      const run = await client.runs.create(thread_id, "counter", { input: { count } });
+      ids.unshift(run.run_id);
+      await client.runs.join(thread_id, run.run_id);
+    }
+    const all = await client.runs.list(thread_id);
+    expect(all.map(({ run_id }) => run_id)).to.deep.equal(ids);
+    const page = await client.runs.list(thread_id, { limit: 1, offset: 1 });
+    expect(page.map(({ run_id }) => run_id)).to.deep.equal([ids[1]]);
+  });
+
+  it("waits as long as after_seconds says", async () => {
+    const client = await worker.client(newCaller("counter"));
+    const { thread_id } = await client.threads.create();
+    const run = await client.runs.create(thread_id, "counter", {
+      input: { count: 1 },
+      afterSeconds: 1,
+    });
+    expect(run.status).to.equal("pending");
+    await client.runs.join(thread_id, run.run_id);
+    const { created_at, updated_at } = await client.runs.get(thread_id, run.run_id);
+    expect(Date.parse(updated_at) - Date.parse(created_at)).to.be.at.least(1000);
+  });
+
+  it("may be set for a year from now", async () => {
+    const client = await worker.client(newCaller("counter"));
+    const { thread_id } = await client.threads.create();
+    const run = await client.runs.create(thread_id, "counter", {
+      input: { count: 1 },
+      afterSeconds: 31_536_000,
+    });
+    expect(run.status).to.equal("pending");
+    await client.runs.cancel(thread_id, run.run_id, true);
+    expect((await client.threads.get(thread_id)).status).to.equal("idle");
+  });
+
+  it("on a thread that is not there is refused, or makes the thread if asked to", async () => {
+    const client = await worker.client(newCaller("counter"));
+    const threadId = randomUUID();
+    const failure = await failureOf(client.runs.wait(threadId, "counter", { input: {} }));
+    expect(failure.status).to.equal(404);
+    const values = await client.runs.wait(threadId, "counter", {
+      input: { count: 1 },
+      ifNotExists: "create",
+    });
+    expect(values).to.deep.equal({ count: 2 });
+    const thread = await client.threads.get(threadId);
+    expect(thread.metadata).to.deep.include({ graph_id: "counter" });
+  });
+
+  it("gets its metadata, tags and context to the graph", async () => {
+    const client = await worker.client(newCaller("config"));
+    const values = await client.runs.wait(null, "config", {
+      input: { given: 1 },
+      metadata: { of_run: 1 },
+      config: { tags: ["a-tag"], configurable: { model: "small" } },
+      context: { user: "u1" },
+    });
+    expect(values).to.have.nested.property("configurable.model", "small");
+    expect(values).to.have.nested.property("configurable.graph_id", "config");
+    expect(values).to.have.nested.property("metadata.of_run", 1);
+    expect(values).to.have.property("tags").that.includes("a-tag");
+    expect(values).to.have.deep.property("context", { user: "u1" });
+  });
+});
