@@ -1,0 +1,94 @@
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join, relative } from "node:path";
+import * as docker from "@pulumi/docker";
+import * as pulumi from "@pulumi/pulumi";
+import type { KindCluster } from "./kind-cluster.ts";
+import { LoadedImage } from "./loaded-image.ts";
+
+/** Where images go: into a kind node through the local Docker, or to a registry. */
+export type ImageTarget =
+  | { kind: "node"; cluster: KindCluster }
+  | { kind: "registry"; registry: string };
+
+export interface ImageArgs {
+  /** Last part of the image's name, e.g. `gateway`. */
+  imageName: string;
+  version: string;
+  /** The build context. */
+  context: string;
+  /** The Dockerfile, relative to the context. */
+  dockerfile: string;
+  /** What of the context makes the image: paths relative to it. Their content makes the tag. */
+  sources: string[];
+  buildArgs: Record<string, pulumi.Input<string>>;
+  target: ImageTarget;
+}
+
+/** An image of ours: built by the stack, named by its content, so that a changed source rolls pods. */
+export class Image extends pulumi.ComponentResource {
+  /** What pods have to say. */
+  readonly reference: pulumi.Output<string>;
+  /** What a Dockerfile on this machine has to say to build upon it. */
+  readonly localName: pulumi.Output<string>;
+
+  constructor(name: string, args: ImageArgs, opts?: pulumi.ComponentResourceOptions) {
+    super("platform:image:Image", name, {}, opts);
+    const repository =
+      args.target.kind === "registry"
+        ? `${args.target.registry}/${args.imageName}`
+        : `platform.local/${args.imageName}`;
+    const content = pulumi
+      .output(args.buildArgs)
+      .apply((buildArgs) =>
+        contentHash(args.context, [...args.sources, args.dockerfile], buildArgs),
+      );
+    const image = new docker.Image(
+      `${name}-build`,
+      {
+        imageName: pulumi.interpolate`${repository}:${args.version}-${content}`,
+        build: {
+          context: args.context,
+          dockerfile: join(args.context, args.dockerfile),
+          args: args.buildArgs,
+        },
+        skipPush: args.target.kind === "node",
+      },
+      { parent: this },
+    );
+    this.localName = image.imageName;
+    this.reference =
+      args.target.kind === "registry"
+        ? image.repoDigest
+        : new LoadedImage(
+            `${name}-loaded`,
+            { cluster: args.target.cluster, image: image.imageName },
+            // The tag is there once it is built.
+            { parent: this, dependsOn: image },
+          ).reference;
+    this.registerOutputs({ reference: this.reference, localName: this.localName });
+  }
+}
+
+/** Twelve digits that change when a file, its name or an argument of the build does. */
+export function contentHash(
+  context: string,
+  sources: string[],
+  buildArgs: Record<string, string>,
+): string {
+  const hash = createHash("sha256").update(JSON.stringify(buildArgs));
+  for (const source of sources) {
+    for (const file of filesBelow(join(context, source))) {
+      hash.update(`\0${relative(context, file)}\0`).update(readFileSync(file));
+    }
+  }
+  return hash.digest("hex").slice(0, 12);
+}
+
+function filesBelow(path: string): string[] {
+  if (statSync(path).isFile()) return [path];
+  return readdirSync(path)
+    .filter((name) => name !== "node_modules")
+    .sort()
+    .flatMap((name) => filesBelow(join(path, name)));
+}

@@ -1,0 +1,147 @@
+import * as k8s from "@pulumi/kubernetes";
+import * as pulumi from "@pulumi/pulumi";
+import { labels } from "./workload.ts";
+
+type Policy = k8s.types.input.networking.v1.NetworkPolicySpec;
+type Peer = k8s.types.input.networking.v1.NetworkPolicyPeer;
+type Rule = { ports: [number, "TCP" | "UDP"][]; peers?: Peer[] };
+
+export interface NetworkPoliciesArgs {
+  release: string;
+  /** Where the platform is, and where the agents are. */
+  namespace: pulumi.Input<string>;
+  agentsNamespace: pulumi.Input<string>;
+}
+
+/** The API server's port behind its Service: strict CNIs look at the address after translation. */
+const API_SERVER_PORT = 6443;
+/** Cloud credentials live here. */
+const METADATA_SERVICES = ["169.254.0.0/16"];
+
+const pods = (component: string): Peer => ({
+  podSelector: { matchLabels: { "app.kubernetes.io/name": component } },
+});
+const agentPods: Peer = {
+  namespaceSelector: {},
+  podSelector: { matchLabels: { "app.kubernetes.io/name": "agent" } },
+};
+const dns: Rule = {
+  ports: [
+    [53, "UDP"],
+    [53, "TCP"],
+  ],
+  peers: [
+    {
+      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "kube-system" } },
+      podSelector: { matchLabels: { "k8s-app": "kube-dns" } },
+    },
+  ],
+};
+const apiServer: Rule = { ports: [[API_SERVER_PORT, "TCP"]] };
+const to = (component: string, port: number): Rule => ({
+  ports: [[port, "TCP"]],
+  peers: [pods(component)],
+});
+
+/** Who may talk to whom, by component. What is not here is denied. */
+const PATHS: Record<string, { ingress: Rule[]; egress: Rule[] }> = {
+  gateway: {
+    ingress: [{ ports: [[8080, "TCP"]] }],
+    egress: [
+      dns,
+      apiServer,
+      { ports: [[8000, "TCP"]], peers: [agentPods] },
+      to("model-gateway", 8000),
+      to("phoenix", 6006),
+    ],
+  },
+  "model-gateway": {
+    ingress: [{ ports: [[8000, "TCP"]], peers: [pods("gateway"), agentPods] }],
+    egress: [
+      dns,
+      to("postgres", 5432),
+      to("phoenix", 6006),
+      // The providers, wherever they are; the cloud's credentials they are not.
+      {
+        ports: [],
+        peers: [{ ipBlock: { cidr: "0.0.0.0/0", except: METADATA_SERVICES } }],
+      },
+    ],
+  },
+  provisioner: {
+    ingress: [],
+    egress: [dns, apiServer, to("postgres", 5432), to("valkey", 6379), to("phoenix", 6006)],
+  },
+  postgres: {
+    ingress: [
+      {
+        ports: [[5432, "TCP"]],
+        peers: [pods("model-gateway"), pods("provisioner"), agentPods],
+      },
+    ],
+    egress: [],
+  },
+  valkey: {
+    ingress: [{ ports: [[6379, "TCP"]], peers: [pods("provisioner"), agentPods] }],
+    egress: [],
+  },
+  phoenix: {
+    ingress: [
+      {
+        ports: [[6006, "TCP"]],
+        peers: [pods("gateway"), pods("model-gateway"), pods("provisioner")],
+      },
+    ],
+    egress: [],
+  },
+};
+
+/** Denies everything in both namespaces, then allows the few paths of a release. */
+export class NetworkPolicies extends pulumi.ComponentResource {
+  constructor(name: string, args: NetworkPoliciesArgs, opts?: pulumi.ComponentResourceOptions) {
+    super("platform:network:NetworkPolicies", name, {}, opts);
+    const policy = (role: string, namespace: pulumi.Input<string>, spec: Policy) =>
+      new k8s.networking.v1.NetworkPolicy(
+        `${name}-${role}`,
+        {
+          metadata: {
+            name: `${args.release}-${role}`,
+            namespace,
+            labels: labels(args.release, "network-policies"),
+          },
+          spec,
+        },
+        { parent: this },
+      );
+    policy("deny-all", args.namespace, DENY_ALL);
+    policy("deny-all-agents", args.agentsNamespace, DENY_ALL);
+    for (const component of Object.keys(PATHS)) {
+      policy(component, args.namespace, componentPolicy(component));
+    }
+    this.registerOutputs({});
+  }
+}
+
+export const DENY_ALL: Policy = { podSelector: {}, policyTypes: ["Ingress", "Egress"] };
+
+/** The policy of one component of the platform. */
+export function componentPolicy(component: string): Policy {
+  const paths = PATHS[component];
+  if (paths === undefined) throw new Error(`No network paths are written down for ${component}.`);
+  return {
+    podSelector: { matchLabels: { "app.kubernetes.io/name": component } },
+    policyTypes: ["Ingress", "Egress"],
+    ingress: paths.ingress.map(({ ports, peers }) => ({
+      ports: portList(ports),
+      ...(peers && { from: peers }),
+    })),
+    egress: paths.egress.map(({ ports, peers }) => ({
+      ports: portList(ports),
+      ...(peers && { to: peers }),
+    })),
+  };
+}
+
+function portList(ports: [number, string][]) {
+  return ports.map(([port, protocol]) => ({ port, protocol }));
+}

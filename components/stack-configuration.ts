@@ -1,0 +1,136 @@
+import { z } from "zod";
+import { PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.ts";
+import { type ArtifactName, IMAGES, type ImageName } from "./artifacts.ts";
+
+/** What a stack may set, `platform:<key>`. Objects are JSON or YAML maps in the stack's file. */
+export const stackSchema = z
+  .strictObject({
+    /** A kind cluster of our own, or one that is there. */
+    cluster: z.enum(["kind", "existing"]).default("kind"),
+    clusterName: z
+      .string()
+      .regex(/^[a-z0-9]([a-z0-9.-]{0,40}[a-z0-9])?$/, "use lower-case letters, digits and hyphens")
+      .default("platform"),
+    kubeContext: z.string().optional(),
+    kubeconfig: z.string().optional(),
+    hostPort: z.number().int().min(1).max(65_535).default(8088),
+    version: z.string().default("2.3.1"),
+    sandbox: z.enum(["gvisor", "none"]).default("gvisor"),
+    runtimeClassName: z.string().default("gvisor"),
+    registry: z.string().optional(),
+    images: z.partialRecord(z.enum(Object.keys(IMAGES) as ImageName[]), z.string()).default({}),
+    artifacts: z
+      .partialRecord(
+        z.enum(["gvisor", "gatewayApi"] satisfies ArtifactName[]),
+        z.strictObject({
+          location: z.string(),
+          checksum: z
+            .string()
+            .regex(/^([0-9a-f]{64}|[0-9a-f]{128})$/, "give SHA-256 or SHA-512 in hexadecimal"),
+        }),
+      )
+      .default({}),
+    hosts: z
+      .strictObject({
+        agents: z.string(),
+        aiGateway: z.string(),
+        traces: z.string(),
+        mcp: z.string(),
+        console: z.string(),
+      })
+      .default({
+        agents: "agents.localhost",
+        aiGateway: "ai-gateway.localhost",
+        traces: "traces.localhost",
+        mcp: "mcp.localhost",
+        console: "console.localhost",
+      }),
+    /** Credentials and base URLs of the model providers, by their environment variables. */
+    providers: z
+      .record(
+        z
+          .string()
+          .regex(/^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/, "is no provider variable"),
+        z.string(),
+      )
+      .default({}),
+    demo: z.boolean().default(false),
+    defaultModel: z.string().optional(),
+    samples: z.boolean().default(true),
+    agentsNamespace: z.string().default("default"),
+    devTokens: z.boolean().default(false),
+    database: z.strictObject({ url: z.url({ protocol: /^postgres(ql)?$/ }) }).optional(),
+    cache: z.strictObject({ url: z.url({ protocol: /^rediss?$/ }) }).optional(),
+    oidc: z.strictObject({ issuer: z.string(), audience: z.string(), jwksUri: z.url() }).optional(),
+    replicas: z.number().int().min(1).default(1),
+  })
+  .refine(
+    ({ demo, providers }) =>
+      demo || PROVIDER_VARIABLES.some((name) => providers[name] !== undefined),
+    {
+      path: ["providers"],
+      message: `needs at least one of ${PROVIDER_VARIABLES.join(", ")} (or set platform:demo)`,
+    },
+  )
+  .refine(({ cluster, kubeContext }) => cluster === "kind" || kubeContext !== undefined, {
+    path: ["kubeContext"],
+    message: "is needed where platform:cluster is existing: name the context to install into",
+  })
+  .refine(({ cluster, registry }) => cluster === "kind" || registry !== undefined, {
+    path: ["registry"],
+    message: "is needed where platform:cluster is existing: nodes pull our images from it",
+  })
+  .refine(({ cluster, devTokens, oidc }) => cluster === "kind" || devTokens || oidc !== undefined, {
+    path: ["oidc"],
+    message: "is needed where platform:cluster is existing: it says whose tokens to accept",
+  });
+
+export type StackConfiguration = z.output<typeof stackSchema>;
+
+const PREFIX = "platform:";
+
+/**
+ * Reads and checks all of a stack's configuration at once.
+ *
+ * @param all Raw configuration, `platform:key` to text, as Pulumi's runtime has it.
+ * @throws Error that names every wrong key; values are never shown, they may be secrets.
+ */
+export function readStackConfiguration(all: Record<string, string>): StackConfiguration {
+  const raw = Object.fromEntries(
+    Object.entries(all)
+      .filter(([key]) => key.startsWith(PREFIX))
+      .map(([key, text]) => [key.slice(PREFIX.length), parse(key.slice(PREFIX.length), text)]),
+  );
+  const result = stackSchema.safeParse(raw);
+  if (result.success) return result.data;
+  const problems = result.error.issues.map((issue) =>
+    issue.code === "unrecognized_keys" && issue.path.length === 0
+      ? issue.keys.map((key) => `  ${PREFIX}${key}: there is no such setting`).join("\n")
+      : `  ${PREFIX}${issue.path.join(".")}: ${issue.message}`,
+  );
+  throw new Error(
+    `The stack's configuration is not valid:\n${problems.join("\n")}\nChange it with: pulumi config set platform:<key> <value>`,
+  );
+}
+
+const TEXTS = new Set([
+  "clusterName",
+  "kubeContext",
+  "kubeconfig",
+  "version",
+  "registry",
+  "defaultModel",
+  "agentsNamespace",
+  "runtimeClassName",
+]);
+
+/** Pulumi keeps all values as text; numbers, flags and maps are JSON. */
+function parse(key: string, text: string): unknown {
+  if (TEXTS.has(key)) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    // A plain word, e.g. kind.
+    return text;
+  }
+}

@@ -1,0 +1,86 @@
+import { join } from "node:path";
+import * as k8s from "@pulumi/kubernetes";
+import type * as pulumi from "@pulumi/pulumi";
+import {
+  type Artifact,
+  type ArtifactName,
+  artifacts,
+  IMAGES,
+  type ImageName,
+} from "./artifacts.ts";
+import type { ImageTarget } from "./image.ts";
+import { GATEWAY_NODE_PORT, KindCluster } from "./kind-cluster.ts";
+import { LoadedImage } from "./loaded-image.ts";
+import type { StackConfiguration } from "./stack-configuration.ts";
+
+/** The cluster that a stack installs into: one of its own, or one that is there. */
+export interface TargetCluster {
+  provider: k8s.Provider;
+  /** Set where the cluster is ours: what lies in it goes with it. */
+  kind?: KindCluster;
+  nodePort?: number;
+  imageTarget: ImageTarget;
+  /** The reference by which pods get a third-party image. */
+  thirdParty(name: ImageName): pulumi.Input<string>;
+}
+
+/** Makes or finds the cluster. `dataDirectory` is `.platform` of the checkout. */
+export function targetCluster(
+  configuration: StackConfiguration,
+  dataDirectory: string,
+): TargetCluster {
+  return configuration.cluster === "kind"
+    ? kindTarget(configuration, dataDirectory)
+    : existingTarget(configuration);
+}
+
+/** A file's place and checksum, after what the stack overrides. */
+export function artifact(configuration: StackConfiguration, name: ArtifactName): Artifact {
+  const found = configuration.artifacts[name] ?? artifacts(process.arch)[name];
+  if (found !== undefined) return found;
+  throw new Error(
+    `There is no ${name} for processors of this kind (${process.arch}): name one in platform:artifacts.`,
+  );
+}
+
+export function imageOf(configuration: StackConfiguration, name: ImageName): string {
+  return configuration.images[name] ?? IMAGES[name];
+}
+
+function kindTarget(configuration: StackConfiguration, dataDirectory: string): TargetCluster {
+  const kind = new KindCluster("cluster", {
+    clusterName: configuration.clusterName,
+    nodeImage: imageOf(configuration, "node"),
+    hostPort: configuration.hostPort,
+    kubeconfigPath: join(dataDirectory, `kubeconfig-${configuration.clusterName}`),
+  });
+  const provider = new k8s.Provider("cluster", {
+    kubeconfig: kind.kubeconfig,
+    // Another node is another cluster: all in it is to be made anew.
+    clusterIdentifier: kind.nodeId,
+    // A cluster deleted by hand takes its objects out of the state.
+    deleteUnreachable: true,
+  });
+  return {
+    provider,
+    kind,
+    nodePort: GATEWAY_NODE_PORT,
+    imageTarget: { kind: "node", cluster: kind },
+    thirdParty: (name) =>
+      new LoadedImage(`image-${name}`, { cluster: kind, image: imageOf(configuration, name) })
+        .reference,
+  };
+}
+
+function existingTarget(configuration: StackConfiguration): TargetCluster {
+  const { kubeContext, kubeconfig, registry = "" } = configuration;
+  const provider = new k8s.Provider("cluster", {
+    ...(kubeContext !== undefined && { context: kubeContext }),
+    ...(kubeconfig !== undefined && { kubeconfig }),
+  });
+  return {
+    provider,
+    imageTarget: { kind: "registry", registry },
+    thirdParty: (name) => imageOf(configuration, name),
+  };
+}

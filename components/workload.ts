@@ -1,0 +1,95 @@
+import type * as k8s from "@pulumi/kubernetes";
+import type * as pulumi from "@pulumi/pulumi";
+
+type Input<T> = pulumi.Input<T>;
+
+/** The labels of everything that belongs to a platform release. */
+export function labels(release: string, component: string): Record<string, string> {
+  return {
+    "app.kubernetes.io/name": component,
+    "app.kubernetes.io/instance": release,
+    "app.kubernetes.io/part-of": "platform",
+    "app.kubernetes.io/managed-by": "pulumi",
+  };
+}
+
+/** The labels that a selector may use: they never change over a release's life. */
+export function selector(release: string, component: string): Record<string, string> {
+  return { "app.kubernetes.io/name": component, "app.kubernetes.io/instance": release };
+}
+
+/** What Pod Security `restricted` wants of a pod. */
+export function podSecurity(uid: number): k8s.types.input.core.v1.PodSecurityContext {
+  return {
+    runAsNonRoot: true,
+    runAsUser: uid,
+    runAsGroup: uid,
+    fsGroup: uid,
+    seccompProfile: { type: "RuntimeDefault" },
+  };
+}
+
+/** What Pod Security `restricted` wants of a container, and a root file system that stays as it is. */
+export const CONTAINER_SECURITY: k8s.types.input.core.v1.SecurityContext = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ["ALL"] },
+};
+
+export interface ProgramPodArgs {
+  release: string;
+  component: string;
+  image: Input<string>;
+  port: number;
+  /** Plain environment. */
+  env: Record<string, Input<string>>;
+  /** A Secret whose keys become environment variables. */
+  envSecret: Input<string>;
+  /** Changes when the Secret does, so that pods roll. */
+  envChecksum: Input<string>;
+  serviceAccountName?: Input<string>;
+  requests: { cpu: string; memory: string };
+  limits: { cpu: string; memory: string };
+}
+
+/** The pod of one of our own Node programs. */
+export function programPod(args: ProgramPodArgs): k8s.types.input.core.v1.PodTemplateSpec {
+  const probe = (path: string, periodSeconds: number) => ({
+    httpGet: { path, port: "http" },
+    periodSeconds,
+    timeoutSeconds: 3,
+  });
+  return {
+    metadata: {
+      labels: labels(args.release, args.component),
+      annotations: { "platform.dev/environment": args.envChecksum },
+    },
+    spec: {
+      automountServiceAccountToken: args.serviceAccountName !== undefined,
+      ...(args.serviceAccountName !== undefined && { serviceAccountName: args.serviceAccountName }),
+      enableServiceLinks: false,
+      securityContext: podSecurity(1000),
+      terminationGracePeriodSeconds: 35,
+      containers: [
+        {
+          name: args.component,
+          image: args.image,
+          imagePullPolicy: "IfNotPresent",
+          env: [
+            { name: "PORT", value: String(args.port) },
+            ...Object.entries(args.env).map(([name, value]) => ({ name, value })),
+          ],
+          envFrom: [{ secretRef: { name: args.envSecret } }],
+          ports: [{ name: "http", containerPort: args.port }],
+          resources: { requests: args.requests, limits: args.limits },
+          securityContext: CONTAINER_SECURITY,
+          startupProbe: { ...probe("/ready", 1), failureThreshold: 90 },
+          readinessProbe: { ...probe("/ready", 5), failureThreshold: 2 },
+          livenessProbe: { ...probe("/live", 10), failureThreshold: 3 },
+          volumeMounts: [{ name: "tmp", mountPath: "/tmp" }],
+        },
+      ],
+      volumes: [{ name: "tmp", emptyDir: { sizeLimit: "64Mi" } }],
+    },
+  };
+}
