@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -31,7 +31,7 @@ describe("the README", () => {
       preserveTimestamps: true,
       filter: (source) => !LEFT_OUT.has(basename(source)),
     });
-    await symlink(join(CHECKOUT, "node_modules"), join(copy, "node_modules"));
+    await symlink(await realpath(join(CHECKOUT, "node_modules")), join(copy, "node_modules"));
     readme = await readFile(join(copy, "README.md"), "utf8");
     const port = await checkPortFree(Number(PRINTED_PORT)).then(
       () => PRINTED_PORT,
