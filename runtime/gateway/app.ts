@@ -1,18 +1,25 @@
 import { Hono } from "hono";
+import type { JWK } from "jose";
 import { agentProtocolError } from "../common/errors.ts";
 import { type ConsoleDeps, consoleApp } from "./console/app.ts";
 import type { GatewayEnv } from "./gateway-env.ts";
 import { createDoorkeeper, type Door, type HostNames } from "./hosts.ts";
 import { answerErrors } from "./request-errors.ts";
 import { type AgentsDeps, agentRoutes } from "./routes/agents.ts";
+import { keySetRoutes } from "./routes/key-set.ts";
 import { type ModelsDeps, modelRoutes } from "./routes/models.ts";
 import { probeRoutes, type Readiness } from "./routes/probes.ts";
-import { toolRoutes } from "./routes/tools.ts";
+import { type ToolsDeps, toolRoutes } from "./routes/tools.ts";
+import { traceUiRoutes } from "./routes/traces.ts";
 
-export interface GatewayDeps extends AgentsDeps, ModelsDeps {
+export interface GatewayDeps extends AgentsDeps, ModelsDeps, ToolsDeps {
   hosts: HostNames;
   readiness: Readiness;
-  console: ConsoleDeps;
+  console: Omit<ConsoleDeps, "hasTraceUi">;
+  /** A tracing UI that takes the place of the console's own traces. */
+  traceUi: URL | undefined;
+  /** The keys that tokens of our own are checked with, published for others; JWKs. */
+  publicKeys: readonly JWK[];
 }
 
 /**
@@ -25,18 +32,20 @@ export interface GatewayDeps extends AgentsDeps, ModelsDeps {
  * ```
  */
 export function createApp(deps: GatewayDeps): Hono<GatewayEnv> {
-  const doorFor = createDoorkeeper(deps.hosts);
-  const consoleRoutes = consoleApp(deps.console);
+  const { traceUi, routes } = deps;
+  const doorFor = createDoorkeeper(deps.hosts, (host) => routes.serves(host));
+  const consoleRoutes = consoleApp({ ...deps.console, hasTraceUi: traceUi !== undefined });
   const doors: Record<Door, Hono<GatewayEnv>> = {
     agents: agentRoutes(deps),
     models: modelRoutes(deps),
     tools: toolRoutes(deps),
     console: consoleRoutes,
-    traces: consoleRoutes,
+    traces: traceUi === undefined ? consoleRoutes : traceUiRoutes(deps, traceUi),
   };
   const app = new Hono<GatewayEnv>();
   answerErrors(app, agentProtocolError, deps.logger);
   app.route("/", probeRoutes(deps.readiness));
+  app.route("/", keySetRoutes(deps.publicKeys));
   app.all("*", (c) => doors[doorFor(c.req.url, c.req.path)].fetch(c.req.raw, c.env));
   return app;
 }

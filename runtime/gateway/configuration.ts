@@ -1,74 +1,8 @@
-import { z } from "zod";
-import { agentDeclaration } from "../common/agent.ts";
 import { readEnvironment } from "../common/configuration.ts";
+import type { ClusterAccess } from "../common/kubernetes/client.ts";
+import { type Environment, environment, serviceAccountFiles } from "./environment.ts";
 import { hostNames } from "./hosts.ts";
-
-const routes = z.array(
-  z.strictObject({ graphId: agentDeclaration.shape.graphId, url: z.url({ protocol: /^https?$/ }) }),
-);
-
-const routesVariable = z
-  .string()
-  .transform((text, context): unknown => {
-    try {
-      return JSON.parse(text);
-    } catch {
-      context.addIssue({ code: "custom", message: "is not JSON" });
-      return z.NEVER;
-    }
-  })
-  .pipe(routes)
-  .refine((list) => new Set(list.map(({ graphId }) => graphId)).size === list.length, {
-    message: "names a graph id twice",
-  });
-
-const count = (standard: number) => z.coerce.number().int().min(0).default(standard);
-
-const environment = z
-  .object({
-    PORT: z.coerce.number().int().min(0).max(65_535).default(8088),
-    BIND_ADDRESSES: z.string().default("0.0.0.0"),
-    LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "fatal"]).default("info"),
-    DRAIN_MS: count(30_000),
-    OTEL_EXPORTER_OTLP_ENDPOINT: z.string().optional(),
-    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: z.string().optional(),
-    SPANS_DATABASE_URL: z.string().optional(),
-    ROUTES: routesVariable,
-    MODEL_GATEWAY_URL: z.url({ protocol: /^https?$/ }),
-    BODY_LIMIT_BYTES: count(10 * 1024 * 1024),
-    ASSERTION_PRIVATE_KEY: z.string(),
-    DEV_TOKEN: z.string().optional(),
-    DEV_TENANT: z.string().optional(),
-    JWT_JWKS_URL: z.url({ protocol: /^https?$/ }).optional(),
-    JWT_JWKS_FILE: z.string().optional(),
-    JWT_ISSUER: z.string().optional(),
-    JWT_AUDIENCE: z.string().optional(),
-    DATABASE_URL: z.string(),
-    CONSOLE_EMAIL: z.string(),
-    CONSOLE_PASSWORD: z.string(),
-    CONSOLE_SESSION_SECRET: z.string().min(32, "use at least 32 characters"),
-    AGENTS_HOST: z.string().optional(),
-    AI_GATEWAY_HOST: z.string().optional(),
-    TRACES_HOST: z.string().optional(),
-    MCP_HOST: z.string().optional(),
-    CONSOLE_HOST: z.string().optional(),
-  })
-  .superRefine((env, context) => {
-    const need = (name: string, message: string) =>
-      context.addIssue({ code: "custom", path: [name], message });
-    if (env.DEV_TOKEN !== undefined && env.DEV_TENANT === undefined) {
-      need("DEV_TENANT", "goes with DEV_TOKEN");
-    }
-    const keys = [env.JWT_JWKS_URL, env.JWT_JWKS_FILE].filter((source) => source !== undefined);
-    const wantsJwt = [...keys, env.JWT_ISSUER, env.JWT_AUDIENCE].some((part) => part !== undefined);
-    if (keys.length > 1) need("JWT_JWKS_FILE", "can't be used together with JWT_JWKS_URL");
-    if (wantsJwt && keys.length === 0) need("JWT_JWKS_URL", "goes with JWT_ISSUER");
-    if (wantsJwt && env.JWT_ISSUER === undefined) need("JWT_ISSUER", "goes with the keys");
-    if (wantsJwt && env.JWT_AUDIENCE === undefined) need("JWT_AUDIENCE", "goes with the keys");
-    if (!wantsJwt && env.DEV_TOKEN === undefined) {
-      need("JWT_JWKS_URL", "without it or DEV_TOKEN no call could be let in");
-    }
-  });
+import type { GatewayName } from "./kubernetes-routes/resources.ts";
 
 /** Where the keys of an issuer of JWTs come from, and what its tokens must say. */
 export interface JwtConfiguration {
@@ -76,6 +10,26 @@ export interface JwtConfiguration {
   issuer: string;
   audience: string;
 }
+
+/** Where the gateway learns which agents there are. */
+export type RoutesConfiguration =
+  | { from: "list"; routes: { graphId: string; url: string }[] }
+  | { from: "kubernetes"; access: ClusterAccess; gateway: GatewayName; gatewayClass: string };
+
+/** What the console needs to show traces of its own. */
+export interface OwnConsole {
+  databaseUrl: string;
+  credentials: { email: string; password: string; sessionSecret: string };
+}
+
+/** Tokens that the platform itself has minted. */
+export interface PlatformTokens {
+  /** SPKI PEM blocks. */
+  publicKeys: string;
+  audience: string;
+}
+
+const PLATFORM_AUDIENCE = "platform";
 
 /**
  * Reads the gateway's environment.
@@ -91,8 +45,10 @@ export function readConfiguration(variables: NodeJS.ProcessEnv) {
     drainMs: env.DRAIN_MS,
     otlpEndpoint: env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? env.OTEL_EXPORTER_OTLP_ENDPOINT,
     spansDatabaseUrl: env.SPANS_DATABASE_URL,
-    routes: env.ROUTES,
+    routes: routesOf(env),
     modelGateway: new URL(env.MODEL_GATEWAY_URL),
+    traceUi: optionalUrl(env.TRACES_URL),
+    toolGateway: optionalUrl(env.MCP_URL),
     bodyLimitBytes: env.BODY_LIMIT_BYTES,
     assertionPrivateKey: env.ASSERTION_PRIVATE_KEY,
     devToken:
@@ -100,12 +56,8 @@ export function readConfiguration(variables: NodeJS.ProcessEnv) {
         ? undefined
         : { token: env.DEV_TOKEN, tenant: env.DEV_TENANT },
     jwt: jwtOf(env),
-    databaseUrl: env.DATABASE_URL,
-    console: {
-      email: env.CONSOLE_EMAIL,
-      password: env.CONSOLE_PASSWORD,
-      sessionSecret: env.CONSOLE_SESSION_SECRET,
-    },
+    platformTokens: platformTokensOf(env),
+    console: consoleOf(env),
     hosts: hostNames.parse({
       agents: env.AGENTS_HOST,
       models: env.AI_GATEWAY_HOST,
@@ -118,9 +70,59 @@ export function readConfiguration(variables: NodeJS.ProcessEnv) {
 
 export type GatewayConfiguration = ReturnType<typeof readConfiguration>;
 
-function jwtOf(env: z.output<typeof environment>): JwtConfiguration | undefined {
+function routesOf(env: Environment): RoutesConfiguration {
+  const { GATEWAY_NAME: name, GATEWAY_NAMESPACE: namespace, GATEWAY_CLASS: gatewayClass } = env;
+  if (
+    env.ROUTES_FROM === undefined ||
+    name === undefined ||
+    namespace === undefined ||
+    gatewayClass === undefined
+  ) {
+    return { from: "list", routes: env.ROUTES ?? [] };
+  }
+  const gateway = { name, namespace };
+  return { from: "kubernetes", access: accessOf(env), gateway, gatewayClass };
+}
+
+function accessOf(env: Environment): ClusterAccess {
+  const { KUBERNETES_API_URL: url, KUBERNETES_TOKEN_FILE: token, KUBERNETES_CA_FILE: ca } = env;
+  if (url !== undefined) return { server: new URL(url), tokenFile: token, caFile: ca };
+  const host = env.KUBERNETES_SERVICE_HOST ?? "";
+  const authority = host.includes(":") ? `[${host}]` : host;
+  return {
+    server: new URL(`https://${authority}:${env.KUBERNETES_SERVICE_PORT}`),
+    tokenFile: token ?? serviceAccountFiles.token,
+    caFile: ca ?? serviceAccountFiles.ca,
+  };
+}
+
+function jwtOf(env: Environment): JwtConfiguration | undefined {
   const { JWT_JWKS_URL: url, JWT_JWKS_FILE: file, JWT_ISSUER: issuer, JWT_AUDIENCE: aud } = env;
   if (issuer === undefined || aud === undefined) return undefined;
   if (url !== undefined) return { keys: { url }, issuer, audience: aud };
   return file === undefined ? undefined : { keys: { file }, issuer, audience: aud };
+}
+
+function platformTokensOf(env: Environment): PlatformTokens | undefined {
+  const { TOKEN_SIGNING_PUBLIC_KEYS: publicKeys } = env;
+  if (publicKeys === undefined) return undefined;
+  return { publicKeys, audience: env.TOKEN_AUDIENCE ?? env.JWT_AUDIENCE ?? PLATFORM_AUDIENCE };
+}
+
+function consoleOf(env: Environment): OwnConsole | undefined {
+  const { CONSOLE_EMAIL: email, CONSOLE_PASSWORD: password } = env;
+  const { DATABASE_URL: databaseUrl, CONSOLE_SESSION_SECRET: sessionSecret } = env;
+  if (
+    databaseUrl === undefined ||
+    email === undefined ||
+    password === undefined ||
+    sessionSecret === undefined
+  ) {
+    return undefined;
+  }
+  return { databaseUrl, credentials: { email, password, sessionSecret } };
+}
+
+function optionalUrl(text: string | undefined): URL | undefined {
+  return text === undefined ? undefined : new URL(text);
 }

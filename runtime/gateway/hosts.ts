@@ -24,13 +24,16 @@ const MODELS_PATH = /^\/v1(?:\/|$)/;
  * Finds the door that a request is for.
  *
  * A host that isn't ours is refused: a page that points its own name at this machine (DNS
- * rebinding) gets nothing.
+ * rebinding) gets nothing. A route may name more hosts for agents, but none that is another door's.
  *
- * @param url The request's absolute URL.
- * @param path Its path alone.
- * @throws HttpError 421 that names the hosts.
+ * @param isAgentsHost Whether a route names this host.
+ * @returns a function of the request's absolute URL and its path alone. It throws HttpError 421 that
+ *   names the hosts.
  */
-export function createDoorkeeper(names: HostNames): (url: string, path: string) => Door {
+export function createDoorkeeper(
+  names: HostNames,
+  isAgentsHost: (host: string) => boolean,
+): (url: string, path: string) => Door {
   const doors = new Map<string, Door>();
   for (const door of ["console", "tools", "traces", "models", "agents"] as const) {
     doors.set(names[door], door);
@@ -41,6 +44,7 @@ export function createDoorkeeper(names: HostNames): (url: string, path: string) 
     const door = doors.get(host);
     if (door !== undefined) return door;
     if (!LOOPBACK.has(host)) {
+      if (isAgentsHost(host)) return "agents";
       throw new HttpError(
         421,
         "misdirected_request",
@@ -51,6 +55,12 @@ export function createDoorkeeper(names: HostNames): (url: string, path: string) 
     if (MODELS_PATH.test(path)) return "models";
     return CONSOLE_PATH.test(path) ? "console" : "agents";
   };
+}
+
+/** The host name under which routes are looked up: on the machine itself, that of the agents. */
+export function routingHost(url: string, names: HostNames): string {
+  const host = hostOf(url);
+  return LOOPBACK.has(host) ? names.agents : host;
 }
 
 /** The host of an absolute URL without its port. Cheaper than `new URL`, on every call's way. */
@@ -68,15 +78,16 @@ export function pathAndQuery(url: string): string {
 }
 
 /**
- * Where agents and models answer, for someone who reached us by `url`: the same address on the
+ * Where agents, models and traces answer, for someone who reached us by `url`: the same address on the
  * machine itself, else the host names of their own.
  */
 export function serviceUrls(url: string, https: boolean, names: HostNames) {
   const { hostname, port, host } = new URL(url);
   const scheme = https ? "https" : "http";
   const at = (name: string) => `${scheme}://${name}${port === "" ? "" : `:${port}`}`;
+  const traces = at(names.traces);
   if (LOOPBACK.has(hostname)) {
-    return { agents: `${scheme}://${host}`, models: `${scheme}://${host}` };
+    return { agents: `${scheme}://${host}`, models: `${scheme}://${host}`, traces };
   }
-  return { agents: at(names.agents), models: at(names.models) };
+  return { agents: at(names.agents), models: at(names.models), traces };
 }

@@ -6,19 +6,14 @@ import { createPool, migrate } from "../common/postgres.ts";
 import { serve } from "../common/server.ts";
 import { startTelemetry } from "../common/telemetry.ts";
 import { createApp } from "./app.ts";
-import { createDevTokenVerifier } from "./authentication/dev-token.ts";
-import { createJwtVerifier } from "./authentication/jwt.ts";
-import { createKeySet, loadKeysFromFile, loadKeysFromUrl } from "./authentication/key-set.ts";
-import { anyOf, type TokenVerifier } from "./authentication/token-verifier.ts";
-import {
-  type GatewayConfiguration,
-  type JwtConfiguration,
-  readConfiguration,
-} from "./configuration.ts";
+import { readPlatformKeys } from "./authentication/platform-keys.ts";
+import { createVerifier } from "./authentication/verifier.ts";
+import { type OwnConsole, type RoutesConfiguration, readConfiguration } from "./configuration.ts";
 import { keepSweeping } from "./console/retention.ts";
 import { createTraceStore } from "./console/trace-store.ts";
 import { createProxy } from "./proxy/proxy.ts";
-import { createStaticRoutes } from "./route-table.ts";
+import { createStaticRoutes, type RouteTable } from "./route-table.ts";
+import type { Readiness } from "./routes/probes.ts";
 
 const SERVICE = "gateway";
 const MIGRATIONS = fileURLToPath(new URL("./migrations", import.meta.url));
@@ -26,37 +21,42 @@ const MIGRATIONS = fileURLToPath(new URL("./migrations", import.meta.url));
 async function main(): Promise<void> {
   const configuration = readConfiguration(process.env);
   const logger = createLogger(SERVICE, configuration.logLevel);
-  await migrate(configuration.databaseUrl, "tracing", MIGRATIONS, logger);
-
+  const { platformTokens, devToken, hosts } = configuration;
+  const publicKeys =
+    platformTokens === undefined ? [] : await readPlatformKeys(platformTokens.publicKeys);
+  const ownConsole = configuration.console && (await openConsole(configuration.console, logger));
   const telemetry = await startTelemetry({
     service: SERVICE,
     logger,
     otlpEndpoint: configuration.otlpEndpoint,
     spanStoreUrl: configuration.spansDatabaseUrl,
   });
-  const pool = createPool(configuration.databaseUrl, logger, { max: 4, applicationName: SERVICE });
-  const sweeper = keepSweeping(pool, logger);
   const proxy = createProxy({ bodyLimitBytes: configuration.bodyLimitBytes });
-  const routes = createStaticRoutes(configuration.routes);
-  const readiness = { ready: true };
+  const { routes, synced, stop } = await openRoutes(configuration.routes, logger);
+  const readiness: Readiness = { state: "starting" };
+  void synced.then(() => {
+    if (readiness.state === "starting") readiness.state = "ready";
+  });
 
   const app = createApp({
     logger,
     proxy,
     routes,
     readiness,
+    hosts,
+    publicKeys,
     tracer: telemetry.tracer,
-    hosts: configuration.hosts,
     modelGateway: configuration.modelGateway,
-    verifier: verifierOf(configuration, logger),
+    toolGateway: configuration.toolGateway,
+    traceUi: configuration.traceUi,
+    verifier: createVerifier(configuration, publicKeys, logger),
     signer: await createAssertionSigner(configuration.assertionPrivateKey),
     console: {
       logger,
       routes,
-      hosts: configuration.hosts,
-      credentials: configuration.console,
-      traces: createTraceStore(pool),
-      devToken: configuration.devToken?.token,
+      hosts,
+      own: ownConsole,
+      devToken: devToken?.token,
       now: Date.now,
     },
   });
@@ -67,30 +67,55 @@ async function main(): Promise<void> {
     drainMs: configuration.drainMs,
     logger,
     beforeDrain: () => {
-      readiness.ready = false;
+      readiness.state = "stopping";
     },
     afterDrain: async () => {
-      sweeper.stop();
-      await Promise.all([proxy.close(), telemetry.shutdown(), pool.end()]);
+      await Promise.all([stop(), proxy.close(), telemetry.shutdown(), ownConsole?.close()]);
     },
   });
 }
 
-function verifierOf(configuration: GatewayConfiguration, logger: Logger): TokenVerifier {
-  const verifiers: TokenVerifier[] = [];
-  const { devToken, jwt } = configuration;
-  if (devToken !== undefined) {
-    verifiers.push(createDevTokenVerifier(devToken.token, devToken.tenant));
-  }
-  if (jwt !== undefined) {
-    const keys = createKeySet({ load: () => loadKeys(jwt.keys), logger });
-    verifiers.push(createJwtVerifier({ keys, issuer: jwt.issuer, audience: jwt.audience }));
-  }
-  return anyOf(verifiers);
+/** The console's own traces: their schema, the store, and what keeps it from growing for ever. */
+async function openConsole({ databaseUrl, credentials }: OwnConsole, logger: Logger) {
+  await migrate(databaseUrl, "tracing", MIGRATIONS, logger);
+  const pool = createPool(databaseUrl, logger, { max: 4, applicationName: SERVICE });
+  const sweeper = keepSweeping(pool, logger);
+  return {
+    credentials,
+    traces: createTraceStore(pool),
+    async close() {
+      sweeper.stop();
+      await pool.end();
+    },
+  };
 }
 
-function loadKeys(source: JwtConfiguration["keys"]): Promise<unknown> {
-  return "url" in source ? loadKeysFromUrl(source.url) : loadKeysFromFile(source.file);
+interface OpenRoutes {
+  routes: RouteTable;
+  /** Resolves once calls can be routed. */
+  synced: Promise<void>;
+  stop(): Promise<void>;
+}
+
+async function openRoutes(from: RoutesConfiguration, logger: Logger): Promise<OpenRoutes> {
+  if (from.from === "list") {
+    const routes = createStaticRoutes(from.routes);
+    return { routes, synced: Promise.resolve(), stop: async () => {} };
+  }
+  // Loaded only in a cluster.
+  const { createKubernetesClient } = await import("../common/kubernetes/client.ts");
+  const { watchRoutes } = await import("./kubernetes-routes/watch-routes.ts");
+  const client = await createKubernetesClient(from.access);
+  const { gateway, gatewayClass } = from;
+  const routes = watchRoutes({ client, logger, gateway, gatewayClass });
+  return {
+    routes,
+    synced: routes.synced,
+    async stop() {
+      routes.stop();
+      await client.close();
+    },
+  };
 }
 
 main().catch((error: unknown) => {

@@ -69,9 +69,9 @@ describe("the gateway's host names and probes", () => {
     });
 
     it("/ready is a 503 while the gateway stops", async () => {
-      door.readiness.ready = false;
+      door.readiness.state = "stopping";
       const { status } = await call("/ready");
-      door.readiness.ready = true;
+      door.readiness.state = "ready";
       expect(status).to.equal(503);
     });
   });

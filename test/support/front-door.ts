@@ -7,7 +7,7 @@ import { gatewayDeps, recordingLogger, startGateway, startUpstream } from "./gat
  * ends in `/runs/stream` is answered by two events.
  */
 export async function openFrontDoor() {
-  const readiness: Readiness = { ready: true };
+  const readiness: Readiness = { state: "ready" };
   const { logger, log } = recordingLogger();
   const worker = await startUpstream((incoming, outgoing) => {
     if (incoming.url?.endsWith("/runs/stream")) {

@@ -3,48 +3,42 @@ import { bodyLimit } from "hono/body-limit";
 import { csrf } from "hono/csrf";
 import { HTTPException } from "hono/http-exception";
 import { secureHeaders } from "hono/secure-headers";
-import { z } from "zod";
 import { HttpError, notFound } from "../../common/errors.ts";
 import { type Logger, requestLog } from "../../common/logging.ts";
 import { isConnectionLoss } from "../../common/postgres.ts";
 import type { GatewayEnv } from "../gateway-env.ts";
 import { type HostNames, serviceUrls } from "../hosts.ts";
+import { isHttps } from "../https.ts";
 import { requestId, withRequestId } from "../request-id.ts";
 import type { RouteTable } from "../route-table.ts";
 import { assetRoutes } from "./assets.ts";
 import { messagePage } from "./pages/message.ts";
-import { tracePage } from "./pages/trace.ts";
-import { traceListPage } from "./pages/trace-list.ts";
 import { curl, type WelcomeProps, welcomePage } from "./pages/welcome.ts";
-import { type ConsoleCredentials, createSessions, isHttps, type Sessions } from "./session.ts";
+import { type ConsoleCredentials, createSessions, type Sessions } from "./session.ts";
 import { signInRoutes } from "./sign-in.ts";
 import type { TraceStore } from "./trace-store.ts";
-import { layOut } from "./waterfall.ts";
+import { traceRoutes } from "./traces.ts";
 
 export interface ConsoleDeps {
   logger: Logger;
   hosts: HostNames;
-  credentials: ConsoleCredentials;
-  traces: TraceStore;
   routes: RouteTable;
   /** Shown in the ready curl to those who signed in. Only laptops have one. */
   devToken: string | undefined;
   /** The clock, in ms. */
   now: () => number;
+  /** Traces of our own, behind a sign-in of our own. Without them the console only says welcome. */
+  own: { credentials: ConsoleCredentials; traces: TraceStore } | undefined;
+  /** Whether a tracing UI stands behind the traces' host name. */
+  hasTraceUi: boolean;
 }
 
 const FORM_LIMIT_BYTES = 16 * 1024;
-const text = z.string().max(200).catch("");
-const listQuery = z.object({
-  q: text.optional(),
-  graph: text.optional(),
-  failed: z.literal("1").optional().catch(undefined),
-  cursor: z.string().max(60).optional().catch(undefined),
-});
 
 /** The console: server-rendered pages, no script at all. */
 export function consoleApp(deps: ConsoleDeps): Hono<GatewayEnv> {
-  const sessions = createSessions(deps.credentials, deps.now);
+  const { own } = deps;
+  const sessions = own && createSessions(own.credentials, deps.now);
   const app = new Hono<GatewayEnv>();
   answerErrorsWithPages(app, deps.logger, sessions);
   app.use(requestId(), requestLog(deps.logger), pageHeaders());
@@ -52,47 +46,30 @@ export function consoleApp(deps: ConsoleDeps): Hono<GatewayEnv> {
   app.route("/", assetRoutes());
   app.get("/", async (c) => {
     // On its own host the traces are all there is.
-    if (hostnameOf(c) === deps.hosts.traces) return c.redirect("/traces", 303);
-    return c.html(welcomePage(welcomeProps(c, deps, await sessions.isOpen(c))));
+    if (new URL(c.req.url).hostname === deps.hosts.traces) return c.redirect("/traces", 303);
+    return c.html(welcomePage(welcomeProps(c, deps, await sessions?.isOpen(c))));
   });
-  app.route("/", signInRoutes({ sessions, now: deps.now }));
-  app.use("/traces/*", signedInOnly(sessions));
-  app.get("/traces", async (c) => {
-    const query = listQuery.parse(c.req.query());
-    const filter = {
-      text: query.q?.trim(),
-      graphId: query.graph,
-      failedOnly: query.failed !== undefined,
-    };
-    const [page, graphIds] = await Promise.all([
-      deps.traces.list(filter, query.cursor),
-      deps.traces.graphIds(),
-    ]);
-    const props = { page, filter, graphIds, now: deps.now(), older: query.cursor !== undefined };
-    return c.html(traceListPage({ ...props, curl: curl(welcomeProps(c, deps, true)) }));
-  });
-  app.get("/traces/:traceId{[0-9a-f]{32}}", async (c) => {
-    const traceId = c.req.param("traceId");
-    const { spans, total } = await deps.traces.spansOf(traceId);
-    if (total === 0) {
-      throw notFound("No trace has this id. Traces are kept for a week, and appear with a delay.");
-    }
-    return c.html(tracePage({ traceId, rows: layOut(spans), total }));
-  });
+  if (own !== undefined && sessions !== undefined) {
+    app.route("/", signInRoutes({ sessions, now: deps.now }));
+    app.use("/traces/*", signedInOnly(sessions));
+    const curlFor = (c: Context) => curl(welcomeProps(c, deps, true));
+    app.route("/traces", traceRoutes({ traces: own.traces, now: deps.now, curlFor }));
+  } else {
+    app.get("/traces/*", (c) => {
+      if (!deps.hasTraceUi) throw notFound("This platform keeps no traces.");
+      return c.redirect(`${serviceUrls(c.req.url, isHttps(c), deps.hosts).traces}/`, 303);
+    });
+  }
   return app;
 }
 
-function welcomeProps(c: Context, deps: ConsoleDeps, signedIn: boolean): WelcomeProps {
+function welcomeProps(c: Context, deps: ConsoleDeps, signedIn: boolean | undefined): WelcomeProps {
   return {
     signedIn,
     urls: serviceUrls(c.req.url, isHttps(c), deps.hosts),
     graphIds: deps.routes.graphIds(),
     devToken: deps.devToken,
   };
-}
-
-function hostnameOf(c: Context): string {
-  return new URL(c.req.url).hostname;
 }
 
 function signedInOnly(sessions: Sessions): MiddlewareHandler<GatewayEnv> {
@@ -127,15 +104,19 @@ function pageHeaders(): MiddlewareHandler<GatewayEnv> {
   };
 }
 
-function answerErrorsWithPages(app: Hono<GatewayEnv>, logger: Logger, sessions: Sessions): void {
+function answerErrorsWithPages(
+  app: Hono<GatewayEnv>,
+  logger: Logger,
+  sessions: Sessions | undefined,
+): void {
   app.notFound(async (c) =>
     c.html(
-      messagePage("Not found", "There is nothing at this address.", await sessions.isOpen(c)),
+      messagePage("Not found", "There is nothing at this address.", await sessions?.isOpen(c)),
       404,
     ),
   );
   app.onError(async (error, c) => {
-    const signedIn = await sessions.isOpen(c);
+    const signedIn = await sessions?.isOpen(c);
     if (error instanceof HttpError) {
       const title = error.status === 404 ? "Not found" : "That did not work";
       return c.html(messagePage(title, error.message, signedIn), error.status);

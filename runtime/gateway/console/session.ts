@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { Context } from "hono";
 import { deleteCookie, getSignedCookie, setSignedCookie } from "hono/cookie";
+import { isHttps } from "../https.ts";
 
 /** The one account of the console. */
 export interface ConsoleCredentials {
@@ -50,11 +51,6 @@ export function createSessions(credentials: ConsoleCredentials, now: () => numbe
       deleteCookie(c, COOKIE, { path: "/" });
     },
   };
-}
-
-/** Whether the browser speaks TLS, if only with a load balancer in front of us. */
-export function isHttps(c: Context): boolean {
-  return c.req.url.startsWith("https:") || c.req.header("x-forwarded-proto") === "https";
 }
 
 function normalise(email: string): string {

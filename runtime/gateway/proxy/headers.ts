@@ -15,26 +15,32 @@ const HOP_BY_HOP = [
   "upgrade",
 ];
 
-/** Where a call goes, which decides what of the client's headers goes along. */
-export type Destination = "worker" | "model-gateway";
+/** Where a call goes, which decides what of the headers goes along. */
+export type Destination = "worker" | "model-gateway" | "tool-gateway" | "trace-ui";
 
-/** `host` is set for the upstream; `expect` has been answered by our own server. */
-const NEVER_UPSTREAM = [...HOP_BY_HOP, "host", "expect", "cookie", "forwarded"];
-const PRIVATE = ["x-api-key", "x-tenant-id"];
+/** `expect` has been answered by our own server. */
+const NEVER_UPSTREAM = [...HOP_BY_HOP, "expect", "forwarded"];
+/** `host` is set for the upstream. */
+const NEVER_TO_OURS = [...NEVER_UPSTREAM, "host", "cookie", "x-api-key", "x-tenant-id"];
 
 const DROPPED_UPSTREAM: Record<Destination, ReadonlySet<string>> = {
-  worker: new Set([...NEVER_UPSTREAM, ...PRIVATE, "authorization"]),
-  // The model gateway checks the consumer token itself.
-  "model-gateway": new Set([...NEVER_UPSTREAM, ...PRIVATE]),
+  worker: new Set([...NEVER_TO_OURS, "authorization"]),
+  // These check the token themselves.
+  "model-gateway": new Set(NEVER_TO_OURS),
+  "tool-gateway": new Set(NEVER_TO_OURS),
+  // It has a sign-in of its own, and compares the host that it was asked for with the page's origin.
+  "trace-ui": new Set(NEVER_UPSTREAM),
 };
 
-const DROPPED_DOWNSTREAM = new Set([
-  ...HOP_BY_HOP,
-  "server",
-  "set-cookie",
-  "x-hono-already-sent",
-  "x-request-id",
-]);
+const NEVER_DOWNSTREAM = [...HOP_BY_HOP, "server", "x-hono-already-sent", "x-request-id"];
+const FROM_OURS: ReadonlySet<string> = new Set([...NEVER_DOWNSTREAM, "set-cookie"]);
+
+const DROPPED_DOWNSTREAM: Record<Destination, ReadonlySet<string>> = {
+  worker: FROM_OURS,
+  "model-gateway": FROM_OURS,
+  "tool-gateway": FROM_OURS,
+  "trace-ui": new Set(NEVER_DOWNSTREAM),
+};
 
 /**
  * The headers of a client's request as they go upstream, as a flat list of names and values.
@@ -77,16 +83,14 @@ export function upstreamHeaders(
  */
 export function downstreamHeaders(
   headers: IncomingHttpHeaders,
+  source: Destination,
   added: Readonly<Record<string, string>>,
 ): string[] {
+  const dropped = DROPPED_DOWNSTREAM[source];
   const named = namedByConnection(headers.connection);
   const answer: string[] = [];
   for (const name in headers) {
-    if (
-      DROPPED_DOWNSTREAM.has(name) ||
-      name.startsWith(PLATFORM_HEADER_PREFIX) ||
-      named?.has(name)
-    ) {
+    if (dropped.has(name) || name.startsWith(PLATFORM_HEADER_PREFIX) || named?.has(name)) {
       continue;
     }
     const value = headers[name];

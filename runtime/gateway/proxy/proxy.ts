@@ -73,7 +73,7 @@ async function forward(agent: Agent, options: ProxyOptions, call: Forwarding) {
   const headers = headersOf(call);
   for (let attempt = 1; ; attempt++) {
     const body = hasBody(call.incoming) ? new RequestBody(call.incoming, limitBytes) : null;
-    const relay = relayResponse(call.outgoing, call.responseHeaders);
+    const relay = relayResponse(call.outgoing, call.destination, call.responseHeaders);
     agent.dispatch(
       {
         origin: call.upstream.origin,
@@ -104,7 +104,7 @@ async function head(agent: Agent, call: Omit<Forwarding, "outgoing">): Promise<R
       headers: headersOf(call),
     });
     await answer.body.dump();
-    const flat = downstreamHeaders(answer.headers, call.responseHeaders);
+    const flat = downstreamHeaders(answer.headers, call.destination, call.responseHeaders);
     const headers = new Headers();
     for (let index = 0; index + 1 < flat.length; index += 2) {
       headers.append(flat[index] ?? "", flat[index + 1] ?? "");
@@ -138,6 +138,8 @@ function isUnhandled(
 const SILENT: Record<Destination, string> = {
   worker: "The agent's worker does not answer. It may be restarting: try again shortly.",
   "model-gateway": "The model gateway does not answer. It may be restarting: try again shortly.",
+  "tool-gateway": "The tool gateway does not answer. It may be restarting: try again shortly.",
+  "trace-ui": "The tracing UI does not answer. It may be restarting: try again shortly.",
 };
 
 function badGateway(destination: Destination, cause: unknown): HttpError {

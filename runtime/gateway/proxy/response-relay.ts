@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Dispatcher } from "undici";
-import { downstreamHeaders } from "./headers.ts";
+import { type Destination, downstreamHeaders } from "./headers.ts";
 
 /** How the relay of one answer ended. */
 export type RelayOutcome =
@@ -26,6 +26,7 @@ export interface ResponseRelay {
  */
 export function relayResponse(
   outgoing: ServerResponse,
+  source: Destination,
   added: Readonly<Record<string, string>>,
 ): ResponseRelay {
   const { promise: outcome, resolve } = Promise.withResolvers<RelayOutcome>();
@@ -54,7 +55,7 @@ export function relayResponse(
     onResponseStart(_, code, headers) {
       if (code < 200) return;
       status = code;
-      outgoing.writeHead(code, downstreamHeaders(headers, added));
+      outgoing.writeHead(code, downstreamHeaders(headers, source, added));
       // What comes in one packet leaves in one: headers alone are sent only if the body is late.
       process.nextTick(() => {
         if (!written && !outgoing.writableEnded && !outgoing.destroyed) outgoing.flushHeaders();

@@ -1,10 +1,17 @@
 import { Hono } from "hono";
-import { agentProtocolError, HttpError, notFound, unauthorized } from "../../common/errors.ts";
+import {
+  agentProtocolError,
+  HttpError,
+  notFound,
+  unauthorized,
+  unavailable,
+} from "../../common/errors.ts";
 import { ASSERTION_HEADER, type AssertionSigner } from "../../common/identity.ts";
 import { GRAPH_ID } from "../../common/telemetry.ts";
 import { authenticate } from "../authentication/authenticate.ts";
 import type { TokenVerifier } from "../authentication/token-verifier.ts";
 import type { GatewayEnv } from "../gateway-env.ts";
+import { type HostNames, routingHost } from "../hosts.ts";
 import { type ForwarderDeps, forwardTo, observe } from "../proxy/forwarder.ts";
 import { answerErrors } from "../request-errors.ts";
 import type { RouteTable } from "../route-table.ts";
@@ -13,6 +20,7 @@ export interface AgentsDeps extends ForwarderDeps {
   verifier: TokenVerifier;
   signer: AssertionSigner;
   routes: RouteTable;
+  hosts: HostNames;
 }
 
 /** The agent front door: who calls, which graph, then everything else is the worker's. */
@@ -28,9 +36,15 @@ export function agentRoutes(deps: AgentsDeps): Hono<GatewayEnv> {
     const graphId = requestedGraph(c.req.header("x-graph-id"), c.req.queries("graph_id"));
     c.set("graphId", graphId);
     c.get("span")?.setAttribute(GRAPH_ID, graphId);
-    const upstream = deps.routes.lookup(graphId);
-    if (upstream === undefined) {
+    const route = deps.routes.lookup(routingHost(c.req.url, deps.hosts), graphId);
+    if (route === undefined) {
       throw notFound(`No agent with the graph id ${JSON.stringify(graphId)} is deployed.`);
+    }
+    const { upstream } = route;
+    if (upstream === undefined) {
+      throw unavailable(
+        `The agent ${JSON.stringify(graphId)} has a route, but nothing is there to answer. The conditions of its HTTPRoute say what is missing.`,
+      );
     }
     const assertion = await deps.signer.sign(identity, graphId);
     return forwardTo(deps, c, "worker", upstream, { [ASSERTION_HEADER]: assertion });

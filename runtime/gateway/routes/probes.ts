@@ -1,9 +1,9 @@
 import { Hono } from "hono";
 import type { GatewayEnv } from "../gateway-env.ts";
 
-/** True while this program takes new calls. */
+/** Whether this program takes new calls. */
 export interface Readiness {
-  ready: boolean;
+  state: "starting" | "ready" | "stopping";
 }
 
 /**
@@ -14,7 +14,9 @@ export function probeRoutes(readiness: Readiness): Hono<GatewayEnv> {
   app.get("/live", (c) => c.json({ status: "ok" }));
   app.get("/health", (c) => c.json({ status: "ok" }));
   app.get("/ready", (c) =>
-    readiness.ready ? c.json({ status: "ok" }) : c.json({ status: "stopping" }, 503),
+    readiness.state === "ready"
+      ? c.json({ status: "ok" })
+      : c.json({ status: readiness.state }, 503),
   );
   return app;
 }

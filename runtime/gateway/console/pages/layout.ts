@@ -7,7 +7,8 @@ export type Markup = HtmlEscapedString | Promise<HtmlEscapedString>;
 
 export interface LayoutProps {
   title: string;
-  signedIn: boolean;
+  /** Undefined where the console has no sign-in. */
+  signedIn: boolean | undefined;
   /** The menu entry that this page belongs to. */
   current?: "traces";
   content: Markup;
@@ -31,15 +32,18 @@ export function layout({ title, signedIn, current, content }: LayoutProps): Mark
 <nav>
 <a href="/traces" ${current === "traces" ? html`aria-current="page"` : ""}>Traces</a>
 </nav>
-${
-  signedIn
-    ? html`<form method="post" action="/sign-out"><button class="quiet">Sign out</button></form>`
-    : html`<a class="quiet" href="/sign-in">Sign in</a>`
-}
+${account(signedIn)}
 </header>
 <main>
 ${content}
 </main>
 </body>
 </html>`;
+}
+
+function account(signedIn: boolean | undefined): Markup | string {
+  if (signedIn === undefined) return "";
+  return signedIn
+    ? html`<form method="post" action="/sign-out"><button class="quiet">Sign out</button></form>`
+    : html`<a class="quiet" href="/sign-in">Sign in</a>`;
 }

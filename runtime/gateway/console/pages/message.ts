@@ -2,7 +2,7 @@ import { html } from "hono/html";
 import { layout, type Markup } from "./layout.ts";
 
 /** A page that only says something: nothing here, something broke. */
-export function messagePage(title: string, message: string, signedIn: boolean): Markup {
+export function messagePage(title: string, message: string, signedIn?: boolean): Markup {
   return layout({
     title,
     signedIn,

@@ -2,7 +2,8 @@ import { html } from "hono/html";
 import { layout, type Markup } from "./layout.ts";
 
 export interface WelcomeProps {
-  signedIn: boolean;
+  /** Undefined where the console has no sign-in. */
+  signedIn: boolean | undefined;
   urls: { agents: string; models: string };
   /** Only for those who signed in: names and tokens are nobody else's business. */
   graphIds: string[];
@@ -38,12 +39,21 @@ ${agentList(signedIn, graphIds)}
 <section class="card">
 <h2>Call an agent</h2>
 <pre class="code"><code>${curl(props)}</code></pre>
-${signedIn ? "" : html`<p class="muted">Put your token and the graph id of your agent in. <a href="/sign-in">Sign in</a> to see which agents run here.</p>`}
+${hint(signedIn)}
 </section>`,
   });
 }
 
-function agentList(signedIn: boolean, graphIds: string[]): Markup | string {
+function hint(signedIn: boolean | undefined): Markup | string {
+  if (signedIn) return "";
+  const invitation =
+    signedIn === undefined
+      ? ""
+      : html`<a href="/sign-in">Sign in</a> to see which agents run here.`;
+  return html`<p class="muted">Put your token and the graph id of your agent in. ${invitation}</p>`;
+}
+
+function agentList(signedIn: boolean | undefined, graphIds: string[]): Markup | string {
   if (!signedIn) return "";
   if (graphIds.length === 0) return html`<p class="muted">No agent is deployed yet.</p>`;
   return html`<ul class="tags">${graphIds.map((id) => html`<li class="tag">${id}</li>`)}</ul>`;

@@ -1,0 +1,28 @@
+/** A rule of a Kubernetes role, as far as ours need it. */
+export interface AccessRule {
+  apiGroups: string[];
+  resources: string[];
+  verbs: string[];
+}
+
+const GATEWAY_API = "gateway.networking.k8s.io";
+
+/**
+ * What the gateway may do at the API server: see routes and what they refer to, in all namespaces,
+ * and say how it took them. It can neither read a Secret nor change a route.
+ */
+export function gatewayRules(): AccessRule[] {
+  return [
+    {
+      apiGroups: [GATEWAY_API],
+      resources: ["gatewayclasses", "gateways", "httproutes", "referencegrants"],
+      verbs: ["list", "watch"],
+    },
+    {
+      apiGroups: [GATEWAY_API],
+      resources: ["gatewayclasses/status", "gateways/status", "httproutes/status"],
+      verbs: ["patch"],
+    },
+    { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] },
+  ];
+}
