@@ -108,7 +108,9 @@ export class Checkpointer extends PostgresSaver {
     const { thread_id, checkpoint_ns = "", checkpoint_id } = config.configurable ?? {};
     this.#written?.add(checkpoint_ns);
     const { claim } = this.#fence;
-    const owned = claim === undefined ? metadata : { ...metadata, run_id: claim.runId };
+    // As on LangGraph's own server: history can be searched by what a run was labelled with.
+    const { thread_id: _, ...labels } = config.metadata ?? {};
+    const owned = { ...labels, ...metadata, ...(claim && { run_id: claim.runId }) };
     this.#batch.addCheckpoint({
       key: this.#key(thread_id),
       namespace: checkpoint_ns,

@@ -60,12 +60,13 @@ export class RunService {
   /**
    * Stores a run; from here on it survives anything. Starts it at once if there is room.
    *
-   * @throws HttpError 404 for an unknown assistant or thread, 409 for a busy thread with
+   * @throws HttpError 404 for an unknown assistant, thread or checkpoint, 409 for a busy thread with
    *   multitask strategy `reject`, 503 while the database is away.
    */
   async create(request: RunRequest): Promise<AcceptedRun> {
     const { body } = request;
     const run = this.#newRun(request);
+    await this.#checkPlace(run);
     const isReserved = this.#queue.reserve();
     try {
       const acceptance = await this.#store.accept(run, {
@@ -161,6 +162,15 @@ export class RunService {
   /** @throws HttpError 404 for an assistant that does not belong to the scope's graph. */
   checkAssistant(scope: Scope, body: RunCreate): void {
     assistantOf(this.#graphs, scope.graphId, body.assistant_id);
+  }
+
+  /** LangGraph would begin anew where the checkpoint to start from does not exist. */
+  async #checkPlace(run: NewRun): Promise<void> {
+    const { checkpoint_id: id, checkpoint_ns: ns = "" } = run.kwargs.config.configurable;
+    if (typeof id !== "string" || typeof ns !== "string") return;
+    if (!(await this.#store.hasCheckpoint(run, run.threadId, ns, id))) {
+      throw notFound(`Checkpoint ${id} not found on thread ${run.threadId}.`);
+    }
   }
 
   #newRun({ scope, threadId, body, caller, headers, recorded }: RunRequest): NewRun {

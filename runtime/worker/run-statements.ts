@@ -86,6 +86,9 @@ export const LIST = `
     WHERE tenant = $1 AND graph_id = $2 AND thread_id = $3 AND ($4::text IS NULL OR status = $4)
     ORDER BY created_at DESC, run_id DESC LIMIT $5 OFFSET $6`;
 
+export const HAS_CHECKPOINT = `
+  SELECT 1 FROM checkpoints WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3`;
+
 export const OUTCOME = `
   SELECT r.status, coalesce(r.output::text, t."values"::text) AS output
     FROM run r LEFT JOIN thread t

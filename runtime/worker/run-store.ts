@@ -3,7 +3,7 @@ import type pg from "pg";
 import { overConnectionLoss } from "../common/postgres.ts";
 import type { CancelAction, ClaimedRun, NewRun, RunStatus, StoredRun } from "./run.ts";
 import * as sql from "./run-statements.ts";
-import type { Scope } from "./scope.ts";
+import { checkpointKey, type Scope } from "./scope.ts";
 
 /** What accepting a run came to. `claimed` is set where this worker got to execute it at once. */
 export type Acceptance =
@@ -151,6 +151,15 @@ export class RunStore {
       [scope.tenant, scope.graphId, runId, threadId],
     );
     return rows[0];
+  }
+
+  async hasCheckpoint(scope: Scope, threadId: string, ns: string, id: string): Promise<boolean> {
+    const { rows } = await this.#query("has-checkpoint", sql.HAS_CHECKPOINT, [
+      checkpointKey(scope, threadId),
+      ns,
+      id,
+    ]);
+    return rows.length > 0;
   }
 
   async list(

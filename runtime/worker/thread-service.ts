@@ -41,7 +41,11 @@ export class ThreadService {
     return thread;
   }
 
-  /** The state at a place of the thread's history; the latest without one. */
+  /**
+   * The state at a place of the thread's history; the latest without one.
+   *
+   * @throws HttpError 404 where there is no such thread or checkpoint.
+   */
   async state(
     scope: Scope,
     threadId: string,
@@ -50,7 +54,11 @@ export class ThreadService {
   ): Promise<StateSnapshot> {
     await this.known(scope, threadId);
     const { graph, config } = this.#at(scope, threadId, place);
-    return graph.getState(config, { subgraphs });
+    const state = await graph.getState(config, { subgraphs });
+    if (place.checkpoint_id != null && state.createdAt === undefined) {
+      throw notFound(`Checkpoint ${place.checkpoint_id} not found on thread ${threadId}.`);
+    }
+    return state;
   }
 
   async history(scope: Scope, threadId: string, query: HistoryQuery): Promise<StateSnapshot[]> {
@@ -79,7 +87,7 @@ export class ThreadService {
     place: Place,
     supersteps: StateUpdate[][],
   ): Promise<object | null> {
-    await this.known(scope, threadId);
+    await this.state(scope, threadId, place, false);
     const { graph, config } = this.#at(scope, threadId, place);
     const updated = await updateGraph(graph, config, supersteps);
     const { config: latest } = this.#at(scope, threadId, {});

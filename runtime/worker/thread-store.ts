@@ -112,14 +112,15 @@ export class ThreadStore {
     return await this.get(scope, to);
   }
 
-  async search(scope: Scope, search: ThreadSearch): Promise<Thread[]> {
+  /** @param limit One more than a page, to learn whether there is another. */
+  async search(scope: Scope, search: ThreadSearch, limit: number): Promise<Thread[]> {
     const { where, values } = filterOf(scope, search);
     const column = search.sort_by === "state_updated_at" ? "updated_at" : search.sort_by;
     const order = `${column ?? "created_at"} ${search.sort_order === "asc" ? "ASC" : "DESC"}`;
     const rows = await this.#query(
       `SELECT ${COLUMNS} FROM thread WHERE ${where} ORDER BY ${order}, thread_id
          LIMIT $${values.length + 1} OFFSET $${values.length + 2}`,
-      [...values, search.limit ?? 10, search.offset ?? 0],
+      [...values, limit, search.offset ?? 0],
     );
     return rows;
   }

@@ -10,6 +10,7 @@ import {
   createAssertionSigner,
   generateAssertionKeys,
 } from "../../runtime/common/identity.ts";
+import { eventually } from "./eventually.ts";
 import type { TestDatabase } from "./postgres.ts";
 
 const ENTRY = resolve(import.meta.dirname, "../../runtime/worker/main.ts");
@@ -193,6 +194,13 @@ export class Journal {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
       throw error;
     }
+  }
+
+  /** Waits until a graph has written a line. */
+  async has(name: string, line: string): Promise<void> {
+    await eventually(`${line} is in the journal`, async () =>
+      (await this.lines(name)).includes(line),
+    );
   }
 
   /** Lets the graphs that wait at this gate go on. */

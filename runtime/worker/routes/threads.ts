@@ -51,11 +51,12 @@ export function threadRoutes(deps: {
 
   app.post("/threads/search", async (c) => {
     const body = await readBody(c, wire.threadSearch);
-    const found = await threads.search(c.var.caller, body);
-    const offset = body.offset ?? 0;
-    const hasMore = found.length === (body.limit ?? 10);
-    c.header("x-pagination-total", String(offset + found.length + (hasMore ? 1 : 0)));
-    if (hasMore) c.header("x-pagination-next", String(offset + found.length));
+    const { limit, offset } = { limit: body.limit ?? 10, offset: body.offset ?? 0 };
+    const rows = await threads.search(c.var.caller, body, limit + 1);
+    const found = rows.slice(0, limit);
+    // With more to come this is a lower bound: counting all would cost more than the search.
+    c.header("x-pagination-total", String(offset + rows.length));
+    if (rows.length > limit) c.header("x-pagination-next", String(offset + limit));
     return c.json(body.select == null ? found : found.map((thread) => pick(thread, body.select)));
   });
 
