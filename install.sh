@@ -8,17 +8,25 @@ OLDEST_NODE=20
 
 usage() {
   cat <<'USAGE'
-Usage: ./install.sh --embedded [options]
+Usage: ./install.sh [options]               on a kind cluster with a gVisor sandbox (needs Docker)
+       ./install.sh --uninstall             removes that again
+       ./install.sh --embedded [options]    as processes of this machine, until Ctrl-C
 
-Runs the platform on this machine, without Docker, until Ctrl-C.
+Both ways:
+  --demo               answer offline with a demo model; no provider credential is needed
+  --port N             the one port (default 8088)
+  --verbose            more output, and the stack of an error
+  --help               this text
 
-  --embedded    PostgreSQL and the platform's programs as processes of this machine
-  --demo        answer offline with a demo model; no provider credential is needed
-  --port N      the one port (default 8088)
-  --data DIR    where database, secrets and logs are kept (default .platform of the checkout)
-  --agents DIR  the folder of agent declarations (default agents of the checkout)
-  --verbose     show the stack of an error
-  --help        this text
+On a cluster:
+  --cluster-name NAME  the kind cluster (default platform)
+  --no-samples         without the sample agents
+  --config FILE        more settings of the stack, YAML or JSON: image references, local files of
+                       pinned artifacts and whatever else platform:... knows (air-gapped installs)
+
+Embedded:
+  --data DIR           where database, secrets and logs are kept (default .platform of the checkout)
+  --agents DIR         the folder of agent declarations (default agents of the checkout)
 
 Without --demo, at least one provider must be set in the environment:
   OPENAI_API_KEY, OLLAMA_API_KEY, OLLAMA_LOCAL_HOST, ANTHROPIC_API_KEY, GEMINI_API_KEY,
@@ -36,30 +44,26 @@ fail() {
 read_arguments() {
   embedded=no
   demo=no
+  uninstall=no
   while [ $# -gt 0 ]; do
     case "$1" in
       --embedded) embedded=yes ;;
       --demo) demo=yes ;;
-      --verbose) ;;
+      --uninstall) uninstall=yes ;;
+      --verbose | --no-samples) ;;
       --help | -h)
         usage
         exit 0
         ;;
-      --port | --data | --agents)
+      --port | --data | --agents | --config | --cluster-name)
         [ $# -gt 1 ] || fail 2 "$1 needs a value." "$(usage)"
         shift
         ;;
-      --port=* | --data=* | --agents=*) ;;
+      --port=* | --data=* | --agents=* | --config=* | --cluster-name=*) ;;
       *) fail 2 "Unknown argument: $1" "$(usage)" ;;
     esac
     shift
   done
-}
-
-require_embedded() {
-  [ "$embedded" = yes ] || fail 2 \
-    "The installation on a local cluster comes with the next release of this repository." \
-    "This release runs the platform without a cluster: ./install.sh --embedded"
 }
 
 require_provider() {
@@ -121,12 +125,15 @@ install_node() {
 }
 
 read_arguments "$@"
-require_embedded
-require_provider
+if [ "$uninstall" = no ]; then require_provider; fi
 require_node
 (
   cd "$ROOT"
   install_packages
   install_node
 )
-exec "$ROOT/node_modules/.bin/node" --max-semi-space-size=2 "$ROOT/runtime/embedded/main.ts" "$@"
+export PATH="$ROOT/node_modules/.bin:$PATH"
+if [ "$embedded" = yes ]; then
+  exec node --max-semi-space-size=2 "$ROOT/runtime/embedded/main.ts" "$@"
+fi
+exec node "$ROOT/installer/main.ts" "$@"

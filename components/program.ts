@@ -1,7 +1,10 @@
 import { createHash } from "node:crypto";
 import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
+import type { AccessRule } from "../runtime/common/kubernetes/access-rule.ts";
 import { labels, programPod, selector } from "./workload.ts";
+
+type Metadata = { name: string; namespace: pulumi.Input<string>; labels: Record<string, string> };
 
 export interface ProgramArgs {
   release: string;
@@ -13,8 +16,8 @@ export interface ProgramArgs {
   port: number;
   env: Record<string, pulumi.Input<string>>;
   secretEnv: Record<string, pulumi.Input<string>>;
-  /** What it may do at the API server; without rules it gets no token. */
-  clusterRules?: k8s.types.input.rbac.v1.PolicyRule[];
+  /** What it may do at the API server, everywhere or in some namespaces; without it, no token. */
+  access?: { rules: AccessRule[]; namespaces?: pulumi.Input<string>[] };
   /** A node port for the gateway of a local cluster. */
   nodePort?: number;
   requests: { cpu: string; memory: string };
@@ -43,7 +46,7 @@ export class Program extends pulumi.ComponentResource {
       },
       child,
     );
-    const account = args.clusterRules && serviceAccount(name, metadata, args.clusterRules, child);
+    const account = args.access && serviceAccount(name, metadata, args.access, child);
     this.deployment = new k8s.apps.v1.Deployment(
       `${name}-deployment`,
       {
@@ -100,8 +103,8 @@ export class Program extends pulumi.ComponentResource {
 
 function serviceAccount(
   name: string,
-  metadata: k8s.types.input.meta.v1.ObjectMeta & { name: string },
-  rules: k8s.types.input.rbac.v1.PolicyRule[],
+  metadata: Metadata,
+  { rules, namespaces }: NonNullable<ProgramArgs["access"]>,
   child: pulumi.CustomResourceOptions,
 ): k8s.core.v1.ServiceAccount {
   const account = new k8s.core.v1.ServiceAccount(
@@ -109,28 +112,40 @@ function serviceAccount(
     { metadata, automountServiceAccountToken: false },
     child,
   );
-  const { namespace: _, ...clusterWide } = metadata;
-  const role = new k8s.rbac.v1.ClusterRole(`${name}-role`, { metadata: clusterWide, rules }, child);
-  new k8s.rbac.v1.ClusterRoleBinding(
-    `${name}-role-binding`,
-    {
-      metadata: clusterWide,
-      roleRef: {
-        apiGroup: "rbac.authorization.k8s.io",
-        kind: "ClusterRole",
-        name: role.metadata.name,
-      },
-      subjects: [
-        {
-          kind: "ServiceAccount",
-          name: account.metadata.name,
-          namespace: account.metadata.namespace,
-        },
-      ],
-    },
-    child,
-  );
+  const subjects = [
+    { kind: "ServiceAccount", name: account.metadata.name, namespace: account.metadata.namespace },
+  ];
+  const { namespace: _, ...everywhere } = metadata;
+  if (namespaces === undefined) {
+    const role = new k8s.rbac.v1.ClusterRole(
+      `${name}-role`,
+      { metadata: everywhere, rules },
+      child,
+    );
+    new k8s.rbac.v1.ClusterRoleBinding(
+      `${name}-role-binding`,
+      { metadata: everywhere, roleRef: roleRef("ClusterRole", role.metadata.name), subjects },
+      child,
+    );
+  }
+  namespaces?.forEach((namespace, index) => {
+    const inNamespace = { ...everywhere, namespace };
+    const role = new k8s.rbac.v1.Role(
+      `${name}-role-${index}`,
+      { metadata: inNamespace, rules },
+      child,
+    );
+    new k8s.rbac.v1.RoleBinding(
+      `${name}-role-binding-${index}`,
+      { metadata: inNamespace, roleRef: roleRef("Role", role.metadata.name), subjects },
+      child,
+    );
+  });
   return account;
+}
+
+function roleRef(kind: "Role" | "ClusterRole", name: pulumi.Input<string>) {
+  return { apiGroup: "rbac.authorization.k8s.io", kind, name };
 }
 
 /** Changes when a value does and tells nothing of it. */

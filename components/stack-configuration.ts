@@ -1,6 +1,8 @@
 import { z } from "zod";
-import { PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.ts";
+import { defaultModel, PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.ts";
 import { type ArtifactName, IMAGES, type ImageName } from "./artifacts.ts";
+
+const PROVIDER_VARIABLE = /^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/;
 
 /** What a stack may set, `platform:<key>`. Objects are JSON or YAML maps in the stack's file. */
 export const stackSchema = z
@@ -93,14 +95,21 @@ const PREFIX = "platform:";
  * Reads and checks all of a stack's configuration at once.
  *
  * @param all Raw configuration, `platform:key` to text, as Pulumi's runtime has it.
+ * @param settings What the installer was told for this stack; it comes before the stack's file.
+ * @param environment Where the local stack finds the providers' credentials if it has none itself.
  * @throws Error that names every wrong key; values are never shown, they may be secrets.
  */
-export function readStackConfiguration(all: Record<string, string>): StackConfiguration {
-  const raw = Object.fromEntries(
+export function readStackConfiguration(
+  all: Record<string, string>,
+  settings: Record<string, unknown> = {},
+  environment: NodeJS.ProcessEnv = {},
+): StackConfiguration {
+  const own = Object.fromEntries(
     Object.entries(all)
       .filter(([key]) => key.startsWith(PREFIX))
       .map(([key, text]) => [key.slice(PREFIX.length), parse(key.slice(PREFIX.length), text)]),
   );
+  const raw = { providers: providersOf(environment), ...own, ...settings };
   const result = stackSchema.safeParse(raw);
   if (result.success) return result.data;
   const problems = result.error.issues.map((issue) =>
@@ -110,6 +119,14 @@ export function readStackConfiguration(all: Record<string, string>): StackConfig
   );
   throw new Error(
     `The stack's configuration is not valid:\n${problems.join("\n")}\nChange it with: pulumi config set platform:<key> <value>`,
+  );
+}
+
+function providersOf(environment: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(environment).filter(
+      (entry): entry is [string, string] => PROVIDER_VARIABLE.test(entry[0]) && Boolean(entry[1]),
+    ),
   );
 }
 
@@ -133,4 +150,14 @@ function parse(key: string, text: string): unknown {
     // A plain word, e.g. kind.
     return text;
   }
+}
+
+/** The model of agents that name none. @throws Error where no provider has one. */
+export function defaultModelOf(configuration: StackConfiguration): string {
+  const { providers, demo } = configuration;
+  const model =
+    configuration.defaultModel ??
+    defaultModel({ ...providers, ...(demo && { DEMO_PROVIDER: "true" }) });
+  if (model !== undefined) return model;
+  throw new Error(`${PREFIX}defaultModel: no configured provider has a default model; name one.`);
 }

@@ -19,6 +19,7 @@ export interface TargetCluster {
   /** Set where the cluster is ours: what lies in it goes with it. */
   kind?: KindCluster;
   nodePort?: number;
+  kubeconfigPath?: string;
   imageTarget: ImageTarget;
   /** The reference by which pods get a third-party image. */
   thirdParty(name: ImageName): pulumi.Input<string>;
@@ -48,11 +49,12 @@ export function imageOf(configuration: StackConfiguration, name: ImageName): str
 }
 
 function kindTarget(configuration: StackConfiguration, dataDirectory: string): TargetCluster {
+  const kubeconfigPath = join(dataDirectory, `kubeconfig-${configuration.clusterName}`);
   const kind = new KindCluster("cluster", {
     clusterName: configuration.clusterName,
     nodeImage: imageOf(configuration, "node"),
     hostPort: configuration.hostPort,
-    kubeconfigPath: join(dataDirectory, `kubeconfig-${configuration.clusterName}`),
+    kubeconfigPath,
   });
   const provider = new k8s.Provider("cluster", {
     kubeconfig: kind.kubeconfig,
@@ -60,11 +62,14 @@ function kindTarget(configuration: StackConfiguration, dataDirectory: string): T
     clusterIdentifier: kind.nodeId,
     // A cluster deleted by hand takes its objects out of the state.
     deleteUnreachable: true,
+    // What an interrupted update made but could not note down is taken over.
+    upsertExistingObjects: true,
   });
   return {
     provider,
     kind,
     nodePort: GATEWAY_NODE_PORT,
+    kubeconfigPath,
     imageTarget: { kind: "node", cluster: kind },
     thirdParty: (name) =>
       new LoadedImage(`image-${name}`, { cluster: kind, image: imageOf(configuration, name) })

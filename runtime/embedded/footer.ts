@@ -54,7 +54,7 @@ whole network. That is not a sandbox. Run only agents that you trust here.`;
 }
 
 /** A shell line that can be pasted as it stands. */
-function curl(url: string, headers: string[], body: unknown): string {
+export function curl(url: string, headers: string[], body: unknown): string {
   const lines = [
     `curl -sS ${url}`,
     ...["Content-Type: application/json", ...headers].map((header) => `-H ${quoted(header)}`),

@@ -1,0 +1,130 @@
+import * as pulumi from "@pulumi/pulumi";
+import { assertionKeys } from "./assertion-keys.ts";
+import { Cache } from "./cache.ts";
+import { Database } from "./database.ts";
+import { Gateway } from "./gateway.ts";
+import { ModelGateway } from "./model-gateway.ts";
+import { NetworkPolicies } from "./network-policies.ts";
+import { Provisioner } from "./provisioner.ts";
+import type { StackConfiguration } from "./stack-configuration.ts";
+import { Tracing } from "./tracing.ts";
+
+export interface PlatformReleaseArgs {
+  /** Prefix of all its objects' names. */
+  release: string;
+  namespace: pulumi.Input<string>;
+  agentsNamespace: pulumi.Input<string>;
+  images: Record<
+    "gateway" | "modelGateway" | "provisioner" | "postgres" | "valkey" | "phoenix",
+    pulumi.Input<string>
+  >;
+  configuration: StackConfiguration;
+  defaultModel: string;
+  /** The node port that leads to the gateway, on a cluster of our own. */
+  nodePort?: number;
+  /** The Gateway API's kinds have to be there before the gateway's objects. */
+  gatewayApi: pulumi.Resource;
+}
+
+/** The token and tenant of local installations, where the stack allows dev tokens. */
+export const DEV_TOKEN = "local-dev-token";
+export const DEV_TENANT = "local";
+
+/** Everything of the platform in a cluster but the agents. */
+export class PlatformRelease extends pulumi.ComponentResource {
+  readonly tracingPassword: pulumi.Output<string>;
+  readonly gateway: Gateway;
+  readonly provisioner: Provisioner;
+
+  constructor(name: string, args: PlatformReleaseArgs, opts?: pulumi.ComponentResourceOptions) {
+    super("platform:release:PlatformRelease", name, {}, opts);
+    const { release, namespace, configuration, images } = args;
+    const child = { parent: this };
+    const place = { release, namespace };
+    new NetworkPolicies(
+      `${name}-network`,
+      { ...place, agentsNamespace: args.agentsNamespace },
+      child,
+    );
+    const database =
+      externalDatabase(configuration) ??
+      new Database(`${name}-postgres`, { ...place, image: images.postgres }, child);
+    const cache =
+      externalCache(configuration) ??
+      new Cache(`${name}-valkey`, { ...place, image: images.valkey }, child);
+    const tracing = new Tracing(`${name}-phoenix`, { ...place, image: images.phoenix }, child);
+    const keys = assertionKeys(`${name}-assertion-key`, this);
+    const devToken = configuration.devTokens ? { token: DEV_TOKEN, tenant: DEV_TENANT } : undefined;
+    const modelGateway = new ModelGateway(
+      `${name}-model-gateway`,
+      {
+        ...place,
+        image: images.modelGateway,
+        replicas: configuration.replicas,
+        databaseUrl: database.modelGatewayUrl,
+        assertionPublicKey: keys.publicKey,
+        providers: configuration.providers,
+        demo: configuration.demo,
+        defaultModel: args.defaultModel,
+        tracing,
+        devToken,
+      },
+      child,
+    );
+    this.gateway = new Gateway(
+      `${name}-gateway`,
+      {
+        ...place,
+        image: images.gateway,
+        replicas: configuration.replicas,
+        hosts: configuration.hosts,
+        modelGatewayUrl: modelGateway.url,
+        assertionPrivateKey: keys.privateKey,
+        tracing,
+        devToken,
+        oidc: configuration.oidc,
+        nodePort: args.nodePort,
+      },
+      { ...child, dependsOn: args.gatewayApi },
+    );
+    this.provisioner = new Provisioner(
+      `${name}-provisioner`,
+      {
+        ...place,
+        agentsNamespace: args.agentsNamespace,
+        image: images.provisioner,
+        databaseAdminUrl: database.provisionerUrl,
+        cacheAdminUrl: cache.adminUrl,
+        assertionPublicKey: keys.publicKey,
+        modelGatewayUrl: modelGateway.url,
+        defaultModel: args.defaultModel,
+      },
+      { ...child, dependsOn: modelGateway },
+    );
+    this.tracingPassword = tracing.password;
+    this.registerOutputs({ tracingPassword: this.tracingPassword });
+  }
+}
+
+/**
+ * A database that somebody else runs. Its URL is the provisioner's role; the model gateway's role
+ * and schema are made beforehand (docs/external-database.md).
+ */
+function externalDatabase({ database }: StackConfiguration) {
+  if (database === undefined) return undefined;
+  const url = pulumi.secret(database.url);
+  return { modelGatewayUrl: url, provisionerUrl: url };
+}
+
+function externalCache({ cache }: StackConfiguration) {
+  return cache && { adminUrl: pulumi.secret(cache.url) };
+}
+
+/** Namespaces of a release: ours, and the agents' under Pod Security `restricted`. */
+export function restrictedNamespaceLabels(): Record<string, string> {
+  return {
+    "pod-security.kubernetes.io/enforce": "restricted",
+    "pod-security.kubernetes.io/enforce-version": "latest",
+    "pod-security.kubernetes.io/warn": "restricted",
+  };
+}

@@ -1,0 +1,129 @@
+import { join } from "node:path";
+import * as k8s from "@pulumi/kubernetes";
+import * as pulumi from "@pulumi/pulumi";
+import { Agent } from "./components/agent.ts";
+import { fetchArtifact } from "./components/kind-provider/artifact.ts";
+import { agentImage, programImages } from "./components/our-images.ts";
+import { PlatformRelease, restrictedNamespaceLabels } from "./components/platform-release.ts";
+import { SandboxRuntime } from "./components/sandbox-runtime.ts";
+import { defaultModelOf, readStackConfiguration } from "./components/stack-configuration.ts";
+import { artifact, imageOf, targetCluster } from "./components/target-cluster.ts";
+import { TRACING_EMAIL } from "./components/tracing.ts";
+import { readKeptSettings, settingsPath } from "./installer/settings.ts";
+import { readAgents } from "./runtime/embedded/agents.ts";
+
+const RELEASE = "platform";
+const checkout = import.meta.dirname;
+const dataDirectory = join(checkout, ".platform");
+const cacheDirectory = join(dataDirectory, "artifacts");
+
+const isLocal = pulumi.getStack() === "local";
+const configuration = readStackConfiguration(
+  pulumi.runtime.allConfig(),
+  isLocal ? await readKeptSettings(settingsPath(dataDirectory, pulumi.getStack())) : {},
+  isLocal ? process.env : {},
+);
+const model = defaultModelOf(configuration);
+const gatewayApi = artifact(configuration, "gatewayApi");
+const gatewayApiFile = await fetchArtifact(
+  gatewayApi.location,
+  gatewayApi.checksum,
+  cacheDirectory,
+);
+const agents = configuration.samples ? await readAgents(checkout, join(checkout, "agents")) : [];
+
+const cluster = targetCluster(configuration, dataDirectory);
+const inCluster: pulumi.ComponentResourceOptions = {
+  providers: [cluster.provider],
+  ...(cluster.kind && { deletedWith: cluster.kind }),
+};
+
+const crds = new k8s.yaml.v2.ConfigFile("gateway-api", { file: gatewayApiFile }, inCluster);
+const namespace = new k8s.core.v1.Namespace(
+  "platform",
+  { metadata: { name: RELEASE, labels: restrictedNamespaceLabels() } },
+  { provider: cluster.provider, ...(cluster.kind && { deletedWith: cluster.kind }) },
+);
+const agentsNamespace = new k8s.core.v1.NamespacePatch(
+  "agents",
+  { metadata: { name: configuration.agentsNamespace, labels: restrictedNamespaceLabels() } },
+  { provider: cluster.provider, ...(cluster.kind && { deletedWith: cluster.kind }) },
+);
+
+const building = {
+  checkout,
+  version: configuration.version,
+  baseImage: imageOf(configuration, "base"),
+  target: cluster.imageTarget,
+};
+const images = programImages(building);
+
+const platform = new PlatformRelease(
+  "platform",
+  {
+    release: RELEASE,
+    namespace: namespace.metadata.name,
+    agentsNamespace: configuration.agentsNamespace,
+    images: {
+      gateway: images.gateway.reference,
+      modelGateway: images["model-gateway"].reference,
+      provisioner: images.provisioner.reference,
+      postgres: cluster.thirdParty("postgres"),
+      valkey: cluster.thirdParty("valkey"),
+      phoenix: cluster.thirdParty("phoenix"),
+    },
+    configuration,
+    defaultModel: model,
+    ...(cluster.nodePort !== undefined && { nodePort: cluster.nodePort }),
+    gatewayApi: crds,
+  },
+  inCluster,
+);
+
+const sandbox =
+  configuration.sandbox === "none"
+    ? undefined
+    : new SandboxRuntime(
+        "sandbox",
+        {
+          release: RELEASE,
+          runtimeClassName: configuration.runtimeClassName,
+          namespace: namespace.metadata.name,
+          probeImage: images.worker.reference,
+          ...(cluster.kind && {
+            install: {
+              cluster: cluster.kind,
+              archive: artifact(configuration, "gvisor"),
+              cacheDirectory,
+            },
+          }),
+        },
+        inCluster,
+      );
+
+for (const agent of agents) {
+  new Agent(
+    `agent-${agent.graphId}`,
+    {
+      graphId: agent.graphId,
+      image: agentImage(agent, images.worker.localName, building).reference,
+      namespace: configuration.agentsNamespace,
+      platform: {
+        release: RELEASE,
+        namespace: namespace.metadata.name,
+        agentsHost: configuration.hosts.agents,
+      },
+      runtimeClassName: sandbox?.runtimeClassName,
+      chartDirectory: join(checkout, "charts"),
+    },
+    { ...inCluster, dependsOn: [platform, agentsNamespace] },
+  );
+}
+
+export const clusterName = configuration.clusterName;
+export const kubeconfig = cluster.kubeconfigPath;
+export const url = cluster.nodePort && `http://localhost:${configuration.hostPort}`;
+export const defaultLlmModel = model;
+export const graphIds = agents.map(({ graphId }) => graphId);
+export const tracing = { email: TRACING_EMAIL, password: platform.tracingPassword };
+export const unsandboxed = sandbox === undefined;

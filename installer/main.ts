@@ -1,0 +1,123 @@
+import { join, resolve } from "node:path";
+import { UserError } from "../runtime/common/errors.ts";
+import { ConsoleOutput, seconds } from "../runtime/embedded/console-output.ts";
+import { PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.ts";
+import { type Arguments, readArguments, USAGE } from "./arguments.ts";
+import { deployedLine, footer } from "./footer.ts";
+import { Progress } from "./progress.ts";
+import { gatherSettings, settingsPath, writeSettings } from "./settings.ts";
+import { forget, openStack, STACK, unlocked } from "./stack.ts";
+import { checkTools } from "./tools.ts";
+
+const CHECKOUT = resolve(import.meta.dirname, "..");
+const DATA = join(CHECKOUT, ".platform");
+const TOKEN = "local-dev-token";
+const INTERRUPTED = 130;
+const output = new ConsoleOutput(process.stdout, process.env);
+
+async function main(args: Arguments): Promise<void> {
+  if (args.help) return output.line(USAGE);
+  if (args.uninstall) return await uninstall(args);
+  requireProvider(args);
+  await checkTools();
+  await install(args);
+}
+
+async function install(args: Arguments): Promise<void> {
+  const began = performance.now();
+  await writeSettings(settingsPath(DATA, STACK), await gatherSettings(args));
+  const stack = await openStack(CHECKOUT, DATA);
+  const outputs = await observed(args, (options) =>
+    unlocked(stack, DATA, async () => {
+      await stack.refresh({ ...options, clearPendingCreates: true });
+      return (await stack.up(options)).outputs;
+    }),
+  );
+  const value = (name: string) => outputs[name]?.value;
+  const clusterName: string = value("clusterName");
+  output.done(`ready after ${seconds(performance.now() - began)}`);
+  output.line(deployedLine(clusterName));
+  output.line(
+    footer({
+      url: value("url"),
+      clusterName,
+      kubeconfig: value("kubeconfig"),
+      graphIds: value("graphIds"),
+      defaultModel: value("defaultLlmModel"),
+      token: TOKEN,
+      tracing: value("tracing"),
+      unsandboxed: value("unsandboxed"),
+    }),
+  );
+}
+
+async function uninstall(args: Arguments): Promise<void> {
+  const stack = await openStack(CHECKOUT, DATA);
+  await observed(args, (options) => unlocked(stack, DATA, () => stack.destroy(options)));
+  await forget(stack, [settingsPath(DATA, STACK)]);
+  output.line(
+    "Platform and its cluster are gone. Images and downloaded files stay for the next time.",
+  );
+}
+
+/** Runs an update with readable progress; Ctrl-C lets what is under way end and stops. */
+async function observed<T>(
+  args: Arguments,
+  work: (options: {
+    onEvent: Progress["handle"];
+    onOutput?: (text: string) => void;
+    signal: AbortSignal;
+    color: "never";
+  }) => Promise<T>,
+): Promise<T> {
+  const progress = new Progress(output);
+  const controller = new AbortController();
+  const interrupt = () => {
+    output.warn("stopping once what is under way has ended; run it again to go on");
+    controller.abort();
+  };
+  process.once("SIGINT", interrupt);
+  try {
+    return await work({
+      onEvent: (event) => progress.handle(event),
+      ...(args.verbose && { onOutput: (text) => process.stdout.write(text) }),
+      signal: controller.signal,
+      color: "never",
+    });
+  } catch (error) {
+    if (controller.signal.aborted) process.exit(INTERRUPTED);
+    if (error instanceof UserError || progress.errors.length === 0) throw error;
+    throw new UserError(
+      "update_failed",
+      [...new Set(progress.errors)].join("\n"),
+      "Mend that and run ./install.sh again: it goes on where it stopped. --verbose shows Pulumi's own output.",
+    );
+  } finally {
+    progress.end();
+    process.off("SIGINT", interrupt);
+  }
+}
+
+function requireProvider({ demo }: Arguments): void {
+  if (demo || PROVIDER_VARIABLES.some((name) => process.env[name])) return;
+  throw new UserError(
+    "no_provider",
+    "No model provider is configured.",
+    `Set at least one of:\n${PROVIDER_VARIABLES.map((name) => `  ${name}`).join("\n")}\nor try it offline with --demo.`,
+  );
+}
+
+let verbose = false;
+try {
+  const args = readArguments(process.argv.slice(2));
+  verbose = args.verbose;
+  await main(args);
+  // The Automation API keeps a server open.
+  process.exit(0);
+} catch (error) {
+  const isUsers = error instanceof UserError;
+  process.stderr.write(`\nError: ${(error as Error).message}\n`);
+  if (isUsers) process.stderr.write(`\n${error.hint}\n`);
+  if (!isUsers || verbose) process.stderr.write(`${(error as Error).stack}\n`);
+  process.exit(isUsers ? error.exitCode : 1);
+}

@@ -1,0 +1,77 @@
+import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parse } from "yaml";
+import { z } from "zod";
+import { UserError } from "../runtime/common/errors.ts";
+import type { Arguments } from "./arguments.ts";
+
+/** Settings of a stack that come from the installer, by their name without `platform:`. */
+export type Settings = Record<string, unknown>;
+
+const settingsFile = z.record(z.string(), z.unknown());
+
+/**
+ * Where the installer keeps what it was told, so that a plain `pulumi up` of the same stack means
+ * the same. Holds no credentials.
+ */
+export function settingsPath(dataDirectory: string, stack: string): string {
+  return join(dataDirectory, `settings-${stack}.json`);
+}
+
+/** What the arguments and the file of `--config` ask for. */
+export async function gatherSettings(args: Arguments): Promise<Settings> {
+  return {
+    ...(args.config !== undefined && (await readSettings(args.config))),
+    ...(args.port !== undefined && { hostPort: args.port }),
+    ...(args.clusterName !== undefined && { clusterName: args.clusterName }),
+    ...(args.demo && { demo: true }),
+    ...(!args.samples && { samples: false }),
+  };
+}
+
+export async function writeSettings(path: string, settings: Settings): Promise<void> {
+  await mkdir(join(path, ".."), { recursive: true, mode: 0o700 });
+  await writeFile(path, `${JSON.stringify(settings, null, 2)}\n`, { mode: 0o600 });
+  await chmod(path, 0o600);
+}
+
+/** What the installer was told at its last run; nothing if it never ran. */
+export async function readKeptSettings(path: string): Promise<Settings> {
+  try {
+    return settingsFile.parse(JSON.parse(await readFile(path, "utf8")));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return {};
+    throw error;
+  }
+}
+
+/**
+ * Reads a file of settings: a map of `platform:<name>` or `<name>`, on top or under `config`, as in
+ * a Pulumi stack file.
+ *
+ * @throws UserError
+ */
+async function readSettings(path: string): Promise<Settings> {
+  let content: unknown;
+  try {
+    content = parse(await readFile(path, "utf8"));
+  } catch (error) {
+    throw new UserError(
+      "config_file",
+      `${path} can't be read: ${(error as Error).message}`,
+      "--config takes a YAML or JSON file.",
+    );
+  }
+  const map = settingsFile.safeParse(content);
+  const inner = settingsFile.safeParse(map.data?.config ?? map.data);
+  if (!inner.success) {
+    throw new UserError(
+      "config_file",
+      `${path} holds no settings.`,
+      "It needs a map such as: platform:images: {postgres: registry.example.com/postgres:17}",
+    );
+  }
+  return Object.fromEntries(
+    Object.entries(inner.data).map(([key, value]) => [key.replace(/^platform:/, ""), value]),
+  );
+}

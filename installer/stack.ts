@@ -1,0 +1,106 @@
+import { randomBytes } from "node:crypto";
+import { access, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import {
+  ConcurrentUpdateError,
+  LocalWorkspace,
+  type Stack,
+} from "@pulumi/pulumi/automation/index.js";
+import { UserError } from "../runtime/common/errors.ts";
+
+export const STACK = "local";
+
+/**
+ * The local stack: state in `.platform/state`, secrets encrypted with a passphrase of its own
+ * (`.platform/passphrase`, 0600).
+ */
+export async function openStack(checkout: string, dataDirectory: string): Promise<Stack> {
+  const environment = await stackEnvironment(dataDirectory);
+  Object.assign(process.env, environment);
+  return await LocalWorkspace.createOrSelectStack(
+    { stackName: STACK, workDir: checkout },
+    { envVars: environment },
+  );
+}
+
+/** What a plain `pulumi` needs to mean the same stack; an environment that says otherwise wins. */
+export async function stackEnvironment(dataDirectory: string): Promise<Record<string, string>> {
+  const state = join(dataDirectory, "state");
+  await mkdir(state, { recursive: true, mode: 0o700 });
+  const passphraseFile = join(dataDirectory, "passphrase");
+  if (!(await isThere(passphraseFile))) {
+    await writeFile(passphraseFile, randomBytes(24).toString("base64url"), {
+      mode: 0o600,
+      flag: "wx",
+    });
+  }
+  return {
+    PULUMI_BACKEND_URL: process.env.PULUMI_BACKEND_URL ?? `file://${state}`,
+    PULUMI_CONFIG_PASSPHRASE_FILE: passphraseFile,
+    PULUMI_SKIP_UPDATE_CHECK: "true",
+  };
+}
+
+/**
+ * Does something with the stack. A lock that a killed run left behind is removed; one of a run that
+ * is alive is not.
+ *
+ * @throws UserError while another update runs.
+ */
+export async function unlocked<T>(
+  stack: Stack,
+  dataDirectory: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof ConcurrentUpdateError)) throw error;
+    const holder = await lockHolder(dataDirectory);
+    if (holder !== undefined) {
+      throw new UserError(
+        "update_running",
+        `Another update of this stack is running (process ${holder}).`,
+        "Wait for it, or stop it, then try again.",
+      );
+    }
+    await stack.cancel();
+    return await work();
+  }
+}
+
+/** The process that holds a lock of the file backend and is alive. */
+async function lockHolder(dataDirectory: string): Promise<number | undefined> {
+  const locks = join(dataDirectory, "state/.pulumi/locks");
+  for (const entry of await readdir(locks, { recursive: true })) {
+    if (!entry.endsWith(".json")) continue;
+    const { pid } = JSON.parse(await readFile(join(locks, entry), "utf8"));
+    if (typeof pid === "number" && isAlive(pid)) return pid;
+  }
+  return undefined;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await access(path);
+    return true;
+  } catch {
+    // Not yet.
+    return false;
+  }
+}
+
+/** Forgets the stack once nothing of it is left. */
+export async function forget(stack: Stack, paths: string[]): Promise<void> {
+  await stack.workspace.removeStack(STACK, { preserveConfig: true });
+  for (const path of paths) await rm(path, { recursive: true, force: true });
+}
