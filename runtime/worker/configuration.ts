@@ -12,6 +12,8 @@ export const configuration = z.object({
   LOG_LEVEL: z.enum(["debug", "info", "warn", "error"]).default("info"),
   DRAIN_MS: milliseconds(30_000),
   DATABASE_URL: z.url(),
+  /** The schema of the role's search_path: in a cluster each agent has one of its own. */
+  DATABASE_SCHEMA: z.string().default("worker"),
   /** Connections to the database; one more listens for signals. */
   DATABASE_CONNECTIONS: z.coerce.number().int().positive().default(20),
   LANGGRAPH_CONFIG: z.string().default("langgraph.json"),

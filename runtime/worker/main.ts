@@ -19,7 +19,6 @@ import { RunStore } from "./run-store.ts";
 import { ThreadService } from "./thread-service.ts";
 import { ThreadStore } from "./thread-store.ts";
 
-const SCHEMA = "worker";
 const MIGRATIONS = fileURLToPath(new URL("./migrations", import.meta.url));
 
 async function main(): Promise<void> {
@@ -39,12 +38,13 @@ async function main(): Promise<void> {
   instrumentFetch(config.OPENAI_BASE_URL === undefined ? [] : [config.OPENAI_BASE_URL]);
 
   const url = config.DATABASE_URL;
-  await migrate(url, SCHEMA, MIGRATIONS, logger);
+  const schema = config.DATABASE_SCHEMA;
+  await migrate(url, schema, MIGRATIONS, logger);
   const graphs = await loadGraphs(config.LANGGRAPH_CONFIG);
 
   const max = config.DATABASE_CONNECTIONS;
   const pool = createPool(url, logger, { max, applicationName: "worker" });
-  const bus = createPostgresEventBus(pool, url, `${SCHEMA}_signals`, logger);
+  const bus = createPostgresEventBus(pool, url, `${schema}_signals`, logger);
   const store = new RunStore(pool, config.LEASE_MS);
   const claims = new RunClaims(pool, config.LEASE_MS);
   const executor = new Executor({
@@ -52,7 +52,7 @@ async function main(): Promise<void> {
     bus,
     graphs,
     pool,
-    schema: SCHEMA,
+    schema,
     tracer: telemetry.tracer,
     logger,
   });
@@ -73,7 +73,7 @@ async function main(): Promise<void> {
     runs: new RunService({ store, bus, queue, executor, graphs }),
     store,
     threads,
-    states: new ThreadService({ threads, pool, schema: SCHEMA, graphs }),
+    states: new ThreadService({ threads, pool, schema, graphs }),
     bus,
     isReady: async () => !isStopping && (await answers(pool)),
     isStopping: () => isStopping,
