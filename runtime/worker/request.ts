@@ -3,6 +3,7 @@ import type { Context } from "hono";
 import type { z } from "zod";
 import { ValidationError, validationError } from "../common/errors.ts";
 import type { Assertion } from "../common/identity.ts";
+import { refuseSerializedObjects } from "./serialized-objects.ts";
 import { uuid } from "./wire.ts";
 
 /** What every route of the worker finds in its context. */
@@ -29,6 +30,7 @@ export async function readBody<Schema extends z.ZodType>(
       `Invalid body: it nests deeper than ${DEPTH_LIMIT} levels.`,
     );
   }
+  await refuseSerializedObjects(body, text);
   const result = schema.safeParse(body);
   if (result.success) return result.data;
   throw validationError("body", result.error, body);

@@ -10,7 +10,15 @@ export interface SharedWorker {
   journal: Journal;
   /** Looks into the database as its superuser. */
   query(text: string, values?: unknown[]): Promise<pg.QueryResult>;
+  /** Holds a thread's row, so that whoever wants to end a run on it has to wait. */
+  lockThread(threadId: string): Promise<ThreadLock>;
   stop(): Promise<void>;
+}
+
+export interface ThreadLock {
+  isWaitedFor(): Promise<boolean>;
+  query(text: string, values: unknown[]): Promise<pg.QueryResult>;
+  release(): Promise<void>;
 }
 
 let shared: Promise<SharedWorker> | undefined;
@@ -31,11 +39,30 @@ async function start(): Promise<SharedWorker> {
     worker,
     journal,
     query: (text, values) => pool.query(text, values),
+    lockThread: (threadId) => lockThread(pool, threadId),
     async stop() {
       await worker.stop();
       await pool.end();
       await postgres.stop();
       await journal.remove();
+    },
+  };
+}
+
+export async function lockThread(pool: pg.Pool, threadId: string): Promise<ThreadLock> {
+  const client = await pool.connect();
+  await client.query("BEGIN");
+  await client.query("SELECT 1 FROM worker.thread WHERE thread_id = $1 FOR UPDATE", [threadId]);
+  const { rows } = await client.query("SELECT pg_backend_pid() AS pid");
+  return {
+    async isWaitedFor() {
+      const text = "SELECT 1 FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))";
+      return (await pool.query(text, [rows[0].pid])).rowCount !== 0;
+    },
+    query: (text, values) => client.query(text, values),
+    async release() {
+      await client.query("COMMIT");
+      client.release();
     },
   };
 }

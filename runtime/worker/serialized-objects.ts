@@ -1,0 +1,73 @@
+import { load } from "@langchain/core/load";
+import { isBaseMessage } from "@langchain/core/messages";
+import { ValidationError } from "../common/errors.ts";
+
+/** Messages, which clients may send in LangChain's own serialisation. */
+const MESSAGE_CLASS = /^(?:AI|Human|System|Tool|Function|Chat|Remove)Message(?:Chunk)?$/;
+
+interface Found {
+  place: (string | number)[];
+  record: { id: unknown[] };
+}
+
+/**
+ * Refuses a body that pretends to hold serialised LangChain objects: what reads a thread's state
+ * makes them real, so that a client could have any class of LangChain constructed in this process,
+ * or leave a state behind that nobody can read again. Messages are welcome.
+ *
+ * @param text The body's JSON.
+ * @throws ValidationError 422 that names the place.
+ */
+export async function refuseSerializedObjects(body: unknown, text: string): Promise<void> {
+  // Keys may be written with escapes.
+  if (!text.includes('"lc"') && !text.includes("\\u")) return;
+  for (const { place, record } of serializedObjects(body)) {
+    if (await isMessage(record)) continue;
+    const msg = "must not be a serialised LangChain object other than a message";
+    throw new ValidationError(
+      [{ type: "serialized_object", loc: ["body", ...place], msg, input: record }],
+      `Invalid body: ${place.join(".")} ${msg}.`,
+    );
+  }
+}
+
+function* serializedObjects(body: unknown): Generator<Found> {
+  const open: { place: (string | number)[]; value: unknown }[] = [{ place: [], value: body }];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { place, value } = next;
+    if (typeof value !== "object" || value === null) continue;
+    if (isSerialized(value)) yield { place, record: value };
+    const isList = Array.isArray(value);
+    for (const [key, entry] of Object.entries(value)) {
+      open.push({ place: [...place, isList ? Number(key) : key], value: entry });
+    }
+  }
+}
+
+function isSerialized(value: object): value is { id: unknown[] } {
+  return (
+    "lc" in value &&
+    value.lc === 1 &&
+    "type" in value &&
+    value.type === "constructor" &&
+    "id" in value &&
+    Array.isArray(value.id)
+  );
+}
+
+async function isMessage(record: { id: unknown[] }): Promise<boolean> {
+  const [library, module, name] = record.id;
+  const isNamed =
+    record.id.length === 3 &&
+    library === "langchain_core" &&
+    module === "messages" &&
+    typeof name === "string" &&
+    MESSAGE_CLASS.test(name);
+  if (!isNamed) return false;
+  try {
+    return isBaseMessage(await load(JSON.stringify(record)));
+  } catch {
+    // Whoever reads the state would fail in the same way.
+    return false;
+  }
+}
