@@ -1,5 +1,4 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { runner } from "node-pg-migrate";
 import pg from "pg";
 import { unavailable } from "./errors.ts";
 import type { Logger } from "./logging.ts";
@@ -77,6 +76,8 @@ export async function migrate(
   directory: string,
   logger: Logger,
 ): Promise<void> {
+  // Loaded only where it is used: 18 MB that a program without a schema of its own can do without.
+  const { runner } = await import("node-pg-migrate");
   await runner({
     databaseUrl: url,
     dir: directory,

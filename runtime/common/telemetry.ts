@@ -19,7 +19,6 @@ import {
 } from "@opentelemetry/sdk-trace-base";
 import type { MiddlewareHandler } from "hono";
 import type { Logger } from "./logging.ts";
-import { createSpanStoreExporter } from "./span-store.ts";
 
 /** The project under which the tracing UI files our traces (OpenInference resource attribute). */
 const PROJECT = "Platform";
@@ -63,6 +62,7 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
     exporters.push(new OTLPTraceExporter());
   }
   if (options.spanStoreUrl !== undefined) {
+    const { createSpanStoreExporter } = await import("./span-store.ts");
     exporters.push(createSpanStoreExporter(options.spanStoreUrl, options.service, options.logger));
   }
   if (exporters.length === 0) {

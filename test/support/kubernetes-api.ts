@@ -70,16 +70,23 @@ export class KubernetesApi {
 
   /** Breaks every open watch off, as a load balancer does. */
   disconnect(): void {
-    for (const { outgoing } of this.#watchers) outgoing.destroy();
+    for (const { outgoing } of this.#takeWatchers()) outgoing.destroy();
   }
 
   /** Tells every open watch that its resource version is too old, and ends it. */
   expireWatches(): void {
-    for (const { outgoing } of this.#watchers) {
+    for (const { outgoing } of this.#takeWatchers()) {
       const gone = { kind: "Status", status: "Failure", reason: "Expired", code: 410 };
       writeEvent(outgoing, "ERROR", { ...gone, message: "too old resource version" });
       outgoing.end();
     }
+  }
+
+  /** Those that are to end hear of no further change. */
+  #takeWatchers(): Watcher[] {
+    const watchers = [...this.#watchers];
+    this.#watchers.clear();
+    return watchers;
   }
 
   async stop(): Promise<void> {

@@ -40,7 +40,7 @@ const WATCH_S = 300;
 /** The server sends a bookmark about every minute: longer silence is a connection that died. */
 const IDLE_MS = 150_000;
 const FIRST_PAUSE_MS = 200;
-const LONGEST_PAUSE_MS = 10_000;
+const LONGEST_PAUSE_MS = 5_000;
 
 const page = z.object({
   metadata: z.object({ resourceVersion: z.string(), continue: z.string().optional() }),

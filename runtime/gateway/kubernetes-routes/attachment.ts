@@ -22,7 +22,7 @@ export interface Attachment {
 export const ACCEPTED: Verdict = {
   ok: true,
   reason: "Accepted",
-  message: "The route is served by the platform's gateway.",
+  message: "The platform's gateway takes the route.",
 };
 
 /** True where a reference of a route in `namespace` means this Gateway. */
