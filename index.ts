@@ -7,7 +7,7 @@ import { agentImage, programImages } from "./components/our-images.ts";
 import { PlatformRelease, restrictedNamespaceLabels } from "./components/platform-release.ts";
 import { SandboxRuntime } from "./components/sandbox-runtime.ts";
 import { defaultModelOf, readStackConfiguration } from "./components/stack-configuration.ts";
-import { artifact, imageOf, targetCluster } from "./components/target-cluster.ts";
+import { artifact, imageOf, targetCluster, thirdPartyImages } from "./components/target-cluster.ts";
 import { TRACING_EMAIL } from "./components/tracing.ts";
 import { readKeptSettings, settingsPath } from "./installer/settings.ts";
 import { readAgents } from "./runtime/embedded/agents.ts";
@@ -54,9 +54,19 @@ const building = {
   checkout,
   version: configuration.version,
   baseImage: imageOf(configuration, "base"),
-  target: cluster.imageTarget,
+  registry: cluster.registry,
 };
-const images = programImages(building);
+const programs = programImages(building);
+const image = cluster.deliver({
+  ...thirdPartyImages(configuration),
+  ...programs.references,
+  ...Object.fromEntries(
+    agents.map((agent) => [
+      `agent-${agent.graphId}`,
+      agentImage(agent, programs.worker.localName, building).reference,
+    ]),
+  ),
+});
 
 const platform = new PlatformRelease(
   "platform",
@@ -64,14 +74,7 @@ const platform = new PlatformRelease(
     release: RELEASE,
     namespace: namespace.metadata.name,
     agentsNamespace: configuration.agentsNamespace,
-    images: {
-      gateway: images.gateway.reference,
-      modelGateway: images["model-gateway"].reference,
-      provisioner: images.provisioner.reference,
-      postgres: cluster.thirdParty("postgres"),
-      valkey: cluster.thirdParty("valkey"),
-      phoenix: cluster.thirdParty("phoenix"),
-    },
+    image,
     configuration,
     defaultModel: model,
     ...(cluster.nodePort !== undefined && { nodePort: cluster.nodePort }),
@@ -89,7 +92,7 @@ const sandbox =
           release: RELEASE,
           runtimeClassName: configuration.runtimeClassName,
           namespace: namespace.metadata.name,
-          probeImage: images.worker.reference,
+          probeImage: image("worker"),
           ...(cluster.kind && {
             install: {
               cluster: cluster.kind,
@@ -106,7 +109,7 @@ for (const agent of agents) {
     `agent-${agent.graphId}`,
     {
       graphId: agent.graphId,
-      image: agentImage(agent, images.worker.localName, building).reference,
+      image: image(`agent-${agent.graphId}`),
       namespace: configuration.agentsNamespace,
       platform: {
         release: RELEASE,

@@ -3,13 +3,6 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, relative } from "node:path";
 import * as docker from "@pulumi/docker";
 import * as pulumi from "@pulumi/pulumi";
-import type { KindCluster } from "./kind-cluster.ts";
-import { LoadedImage } from "./loaded-image.ts";
-
-/** Where images go: into a kind node through the local Docker, or to a registry. */
-export type ImageTarget =
-  | { kind: "node"; cluster: KindCluster }
-  | { kind: "registry"; registry: string };
 
 export interface ImageArgs {
   /** Last part of the image's name, e.g. `gateway`. */
@@ -22,22 +15,20 @@ export interface ImageArgs {
   /** What of the context makes the image: paths relative to it. Their content makes the tag. */
   sources: string[];
   buildArgs: Record<string, pulumi.Input<string>>;
-  target: ImageTarget;
+  /** Where nodes pull it from; undefined: it stays in the local Docker. */
+  registry: string | undefined;
 }
 
 /** An image of ours: built by the stack, named by its content, so that a changed source rolls pods. */
 export class Image extends pulumi.ComponentResource {
-  /** What pods have to say. */
-  readonly reference: pulumi.Output<string>;
   /** What a Dockerfile on this machine has to say to build upon it. */
   readonly localName: pulumi.Output<string>;
+  /** By tag of its content, or by digest once it is pushed. */
+  readonly reference: pulumi.Output<string>;
 
   constructor(name: string, args: ImageArgs, opts?: pulumi.ComponentResourceOptions) {
     super("platform:image:Image", name, {}, opts);
-    const repository =
-      args.target.kind === "registry"
-        ? `${args.target.registry}/${args.imageName}`
-        : `platform.local/${args.imageName}`;
+    const repository = `${args.registry ?? "platform.local"}/${args.imageName}`;
     const content = pulumi
       .output(args.buildArgs)
       .apply((buildArgs) =>
@@ -52,20 +43,12 @@ export class Image extends pulumi.ComponentResource {
           dockerfile: join(args.context, args.dockerfile),
           args: args.buildArgs,
         },
-        skipPush: args.target.kind === "node",
+        skipPush: args.registry === undefined,
       },
       { parent: this },
     );
     this.localName = image.imageName;
-    this.reference =
-      args.target.kind === "registry"
-        ? image.repoDigest
-        : new LoadedImage(
-            `${name}-loaded`,
-            { cluster: args.target.cluster, image: image.imageName },
-            // The tag is there once it is built.
-            { parent: this, dependsOn: image },
-          ).reference;
+    this.reference = args.registry === undefined ? image.imageName : image.repoDigest;
     this.registerOutputs({ reference: this.reference, localName: this.localName });
   }
 }

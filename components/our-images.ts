@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type * as pulumi from "@pulumi/pulumi";
 import type { DeclaredAgent } from "../runtime/embedded/agents.ts";
-import { Image, type ImageTarget } from "./image.ts";
+import { Image } from "./image.ts";
 
 /** Our programs that run as images, by the folder of `runtime/` that each has. */
 const PROGRAMS = ["gateway", "model-gateway", "provisioner", "worker"] as const;
@@ -11,33 +11,38 @@ export interface OurImagesArgs {
   checkout: string;
   version: string;
   baseImage: string;
-  target: ImageTarget;
+  registry: string | undefined;
 }
 
 /** Builds the images of the platform's own programs. */
-export function programImages(args: OurImagesArgs): Record<ProgramName, Image> {
-  const image = (program: ProgramName) =>
-    new Image(program, {
-      imageName: program,
-      version: args.version,
-      context: args.checkout,
-      dockerfile: `runtime/${program}/Dockerfile`,
-      sources: [
-        "package.json",
-        "package-lock.json",
-        ".dockerignore",
-        "runtime/common",
-        `runtime/${program}`,
-      ],
-      buildArgs: { BASE_IMAGE: args.baseImage },
-      target: args.target,
-    });
-  return {
-    gateway: image("gateway"),
-    "model-gateway": image("model-gateway"),
-    provisioner: image("provisioner"),
-    worker: image("worker"),
-  };
+export function programImages(args: OurImagesArgs): {
+  worker: Image;
+  references: Record<ProgramName, pulumi.Output<string>>;
+} {
+  const images = Object.fromEntries(
+    PROGRAMS.map((program) => [
+      program,
+      new Image(program, {
+        imageName: program,
+        version: args.version,
+        context: args.checkout,
+        dockerfile: `runtime/${program}/Dockerfile`,
+        sources: [
+          "package.json",
+          "package-lock.json",
+          ".dockerignore",
+          "runtime/common",
+          `runtime/${program}`,
+        ],
+        buildArgs: { BASE_IMAGE: args.baseImage },
+        registry: args.registry,
+      }),
+    ]),
+  ) as Record<ProgramName, Image>;
+  const references = Object.fromEntries(
+    PROGRAMS.map((program) => [program, images[program].reference]),
+  ) as Record<ProgramName, pulumi.Output<string>>;
+  return { worker: images.worker, references };
 }
 
 /** Builds the image of one agent of `agents/`: the worker's image and its graph. */
@@ -54,6 +59,6 @@ export function agentImage(
     dockerfile: "agents/Dockerfile",
     sources: [join("agents", `${graphId}.ts`), join("agents", graphId), ".dockerignore"],
     buildArgs: { WORKER_IMAGE: workerImage, AGENT: graphId },
-    target: args.target,
+    registry: args.registry,
   });
 }

@@ -14,10 +14,8 @@ export interface PlatformReleaseArgs {
   release: string;
   namespace: pulumi.Input<string>;
   agentsNamespace: pulumi.Input<string>;
-  images: Record<
-    "gateway" | "modelGateway" | "provisioner" | "postgres" | "valkey" | "phoenix",
-    pulumi.Input<string>
-  >;
+  /** The reference of an image by its name, ours or a third party's. */
+  image(name: string): pulumi.Input<string>;
   configuration: StackConfiguration;
   defaultModel: string;
   /** The node port that leads to the gateway, on a cluster of our own. */
@@ -38,7 +36,7 @@ export class PlatformRelease extends pulumi.ComponentResource {
 
   constructor(name: string, args: PlatformReleaseArgs, opts?: pulumi.ComponentResourceOptions) {
     super("platform:release:PlatformRelease", name, {}, opts);
-    const { release, namespace, configuration, images } = args;
+    const { release, namespace, configuration } = args;
     const child = { parent: this };
     const place = { release, namespace };
     new NetworkPolicies(
@@ -48,18 +46,22 @@ export class PlatformRelease extends pulumi.ComponentResource {
     );
     const database =
       externalDatabase(configuration) ??
-      new Database(`${name}-postgres`, { ...place, image: images.postgres }, child);
+      new Database(`${name}-postgres`, { ...place, image: args.image("postgres") }, child);
     const cache =
       externalCache(configuration) ??
-      new Cache(`${name}-valkey`, { ...place, image: images.valkey }, child);
-    const tracing = new Tracing(`${name}-phoenix`, { ...place, image: images.phoenix }, child);
+      new Cache(`${name}-valkey`, { ...place, image: args.image("valkey") }, child);
+    const tracing = new Tracing(
+      `${name}-phoenix`,
+      { ...place, image: args.image("phoenix") },
+      child,
+    );
     const keys = assertionKeys(`${name}-assertion-key`, this);
     const devToken = configuration.devTokens ? { token: DEV_TOKEN, tenant: DEV_TENANT } : undefined;
     const modelGateway = new ModelGateway(
       `${name}-model-gateway`,
       {
         ...place,
-        image: images.modelGateway,
+        image: args.image("model-gateway"),
         replicas: configuration.replicas,
         databaseUrl: database.modelGatewayUrl,
         assertionPublicKey: keys.publicKey,
@@ -75,7 +77,7 @@ export class PlatformRelease extends pulumi.ComponentResource {
       `${name}-gateway`,
       {
         ...place,
-        image: images.gateway,
+        image: args.image("gateway"),
         replicas: configuration.replicas,
         hosts: configuration.hosts,
         modelGatewayUrl: modelGateway.url,
@@ -92,7 +94,7 @@ export class PlatformRelease extends pulumi.ComponentResource {
       {
         ...place,
         agentsNamespace: args.agentsNamespace,
-        image: images.provisioner,
+        image: args.image("provisioner"),
         databaseAdminUrl: database.provisionerUrl,
         cacheAdminUrl: cache.adminUrl,
         assertionPublicKey: keys.publicKey,

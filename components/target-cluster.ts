@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import * as k8s from "@pulumi/kubernetes";
-import type * as pulumi from "@pulumi/pulumi";
+import * as pulumi from "@pulumi/pulumi";
 import {
   type Artifact,
   type ArtifactName,
@@ -8,9 +8,9 @@ import {
   IMAGES,
   type ImageName,
 } from "./artifacts.ts";
-import type { ImageTarget } from "./image.ts";
 import { GATEWAY_NODE_PORT, KindCluster } from "./kind-cluster.ts";
-import { LoadedImage } from "./loaded-image.ts";
+import { LoadedImages } from "./loaded-images.ts";
+import { nodeReference } from "./node-reference.ts";
 import type { StackConfiguration } from "./stack-configuration.ts";
 
 /** The cluster that a stack installs into: one of its own, or one that is there. */
@@ -20,9 +20,10 @@ export interface TargetCluster {
   kind?: KindCluster;
   nodePort?: number;
   kubeconfigPath?: string;
-  imageTarget: ImageTarget;
-  /** The reference by which pods get a third-party image. */
-  thirdParty(name: ImageName): pulumi.Input<string>;
+  /** Where our images are pushed; undefined: they go into the node of our own cluster. */
+  registry: string | undefined;
+  /** Brings images to the nodes and says by which reference pods get each. */
+  deliver(images: Record<string, pulumi.Input<string>>): (name: string) => pulumi.Input<string>;
 }
 
 /** Makes or finds the cluster. `dataDirectory` is `.platform` of the checkout. */
@@ -48,6 +49,12 @@ export function imageOf(configuration: StackConfiguration, name: ImageName): str
   return configuration.images[name] ?? IMAGES[name];
 }
 
+/** What runs in the cluster and is not ours. */
+export function thirdPartyImages(configuration: StackConfiguration): Record<string, string> {
+  const names = ["postgres", "valkey", "phoenix"] as const;
+  return Object.fromEntries(names.map((name) => [name, imageOf(configuration, name)]));
+}
+
 function kindTarget(configuration: StackConfiguration, dataDirectory: string): TargetCluster {
   const kubeconfigPath = join(dataDirectory, `kubeconfig-${configuration.clusterName}`);
   const kind = new KindCluster("cluster", {
@@ -70,22 +77,34 @@ function kindTarget(configuration: StackConfiguration, dataDirectory: string): T
     kind,
     nodePort: GATEWAY_NODE_PORT,
     kubeconfigPath,
-    imageTarget: { kind: "node", cluster: kind },
-    thirdParty: (name) =>
-      new LoadedImage(`image-${name}`, { cluster: kind, image: imageOf(configuration, name) })
-        .reference,
+    registry: undefined,
+    deliver: (images) => intoNode(kind, images),
   };
 }
 
 function existingTarget(configuration: StackConfiguration): TargetCluster {
-  const { kubeContext, kubeconfig, registry = "" } = configuration;
+  const { kubeContext, kubeconfig, registry } = configuration;
   const provider = new k8s.Provider("cluster", {
     ...(kubeContext !== undefined && { context: kubeContext }),
     ...(kubeconfig !== undefined && { kubeconfig }),
   });
   return {
     provider,
-    imageTarget: { kind: "registry", registry },
-    thirdParty: (name) => imageOf(configuration, name),
+    registry,
+    // Nodes pull for themselves.
+    deliver: (images) => (name) => known(images, name),
   };
+}
+
+/** Loads all images at once: they share layers. Pods wait for that, since references come of it. */
+function intoNode(cluster: KindCluster, images: Record<string, pulumi.Input<string>>) {
+  const loaded = new LoadedImages("images", { cluster, images: Object.values(images) });
+  return (name: string) =>
+    pulumi.all([known(images, name), loaded.id]).apply(([image]) => nodeReference(image));
+}
+
+function known(images: Record<string, pulumi.Input<string>>, name: string): pulumi.Input<string> {
+  const image = images[name];
+  if (image === undefined) throw new Error(`No image ${name} was delivered to the cluster.`);
+  return image;
 }

@@ -8,7 +8,7 @@ import type {
 } from "@pulumi/pulumi/provider/index.js";
 import { UserError } from "../../runtime/common/errors.ts";
 import { cluster } from "./cluster.ts";
-import { loadedImage } from "./loaded-image.ts";
+import { loadedImages } from "./loaded-images.ts";
 import { diffInputs, type ResourceKind } from "./resources.ts";
 import { sandbox } from "./sandbox.ts";
 
@@ -17,7 +17,7 @@ type AnyKind = ResourceKind<any, any>;
 
 const KINDS: Record<string, AnyKind> = {
   "kindlocal:index:Cluster": cluster,
-  "kindlocal:index:LoadedImage": loadedImage,
+  "kindlocal:index:LoadedImages": loadedImages,
   "kindlocal:index:Sandbox": sandbox,
 };
 
