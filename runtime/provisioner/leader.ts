@@ -27,7 +27,7 @@ export interface Candidate {
 const HEARTBEAT_MS = 2_000;
 const ANSWER_MS = 5_000;
 const FIRST_PAUSE_MS = 200;
-const LONGEST_PAUSE_MS = 5_000;
+const LONGEST_PAUSE_MS = 2_000;
 /** How soon the server notices that a replica is gone without a word, in seconds. */
 const KEEPALIVE = "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3";
 const OPTIONS = `${KEEPALIVE} -c client_connection_check_interval=2s -c idle_in_transaction_session_timeout=0`;

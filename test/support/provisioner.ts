@@ -48,6 +48,8 @@ export async function query(
   values?: unknown[],
 ): Promise<pg.QueryResult> {
   const client = new pg.Client({ connectionString: url });
+  // A session that the server ends between two statements; the statement under way tells of it too.
+  client.on("error", () => {});
   await client.connect();
   try {
     return await client.query(text, values);
