@@ -29,7 +29,7 @@ export class KubernetesError extends Error {
 
 /**
  * The few calls to the Kubernetes API that watching programs need. Not `@kubernetes/client-node`:
- * importing that costs an idle program 41 to 51 MB (docs/decisions/0003).
+ * importing that costs an idle program 41 to 51 MB (docs/decisions/0004).
  */
 export interface KubernetesClient {
   /** @throws KubernetesError for any answer but a 2xx one. */

@@ -11,6 +11,8 @@ export interface StatusWriterOptions {
   random?: () => number;
   /** The clock, in ms. */
   now?: () => number;
+  /** What to wait for before each write. */
+  pause?: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
 export interface StatusWriter {
@@ -24,6 +26,7 @@ const JITTER_MS = 80;
 const WRITES_A_MINUTE = 6;
 const MINUTE_MS = 60_000;
 const LONGEST_PAUSE_MS = 30_000;
+const standardPause = (ms: number, signal: AbortSignal) => delay(ms, undefined, { signal });
 const RETRY_MS = 1_000;
 
 /**
@@ -31,7 +34,7 @@ const RETRY_MS = 1_000;
  * replica was faster, the server refuses ours and the watch brings what there is now.
  */
 export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
-  const { client, logger, random = Math.random, now = Date.now } = options;
+  const { client, logger, random = Math.random, now = Date.now, pause = standardPause } = options;
   const stopping = new AbortController();
   const { signal } = stopping;
   let wanted = new Map<string, StatusWrite>();
@@ -45,7 +48,7 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
     busy.add(path);
     try {
       for (let pauseMs = patienceMs(path); ; ) {
-        await delay(pauseMs + JITTER_MS * random(), undefined, { signal });
+        await pause(pauseMs + JITTER_MS * random(), signal);
         const current = wanted.get(path);
         if (current === undefined || settled.get(path) === current.resourceVersion) return;
         pauseMs = (await send(current)) ? patienceMs(path) : backoff.next();
