@@ -1,12 +1,16 @@
+import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { promisify } from "node:util";
 import { Client } from "@langchain/langgraph-sdk";
 import { expect } from "chai";
 import { freePort } from "../../runtime/embedded/free-port.ts";
 import { until } from "../../runtime/embedded/wait.ts";
 import { PlatformProcess, paste } from "../support/platform-process.ts";
 
+const run = promisify(execFile);
+const INSTALL = resolve(import.meta.dirname, "../../install.sh");
 const NODE_MODULES = resolve(import.meta.dirname, "../../node_modules");
 const COMMON = resolve(import.meta.dirname, "../../runtime/common/agent.ts");
 const STOP_MS = 5_000;
@@ -244,10 +248,22 @@ describe("./install.sh --embedded", () => {
     expect(output).to.include("--bogus").and.include("Usage:");
   });
 
-  it("offers --embedded where it was left out", async () => {
-    const { code, output } = await new PlatformProcess([]).finished();
+  it("offers --embedded where the tools of a cluster are missing", async () => {
+    const tools = join(directory, "tools");
+    await mkdir(tools);
+    for (const command of ["bash", "dirname", "cat", "npm", "node"]) {
+      const { stdout } = await run("which", [command]);
+      await symlink(stdout.trim(), join(tools, command));
+    }
 
-    expect(code).to.equal(2);
+    const { code, output } = await new PlatformProcess({
+      shell: `PATH="${tools}" "${INSTALL}" --demo`,
+      cwd: directory,
+    }).finished();
+
+    expect(code).to.equal(1);
+    expect(output).to.include("Not installed: docker, kind, helm, kubectl");
+    expect(output).to.include("https://docs.docker.com/get-docker/");
     expect(output).to.include("./install.sh --embedded");
   });
 
