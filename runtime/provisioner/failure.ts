@@ -6,7 +6,7 @@ export class ProvisioningError extends Error {
   }
 }
 
-const SECRETS = /SCRAM-SHA-256\$\S+|#?\b[0-9a-f]{64}\b|(?<=:\/\/)[^@\s/]+(?=@)/g;
+const SECRETS = /SCRAM-SHA-256\$[^\s';]+|#?\b[0-9a-f]{64}\b|(?<=:\/\/)[^@\s/]+(?=@)/g;
 
 /** A text without what looks like a hash, a verifier or the user part of a URL. */
 export function withoutSecrets(text: string): string {

@@ -18,13 +18,14 @@ export interface RedisUsers {
  * What a job queue, streams and pub/sub need, on keys that are named. Left out on top of whole
  * categories: what lists or counts keys and channels of everybody (SCAN, RANDOMKEY, DBSIZE, PUBSUB),
  * and what of CLIENT reaches beyond the connection itself (TRACKING in broadcast mode names any key
- * that changes). Scripts can hold up the server for all, so there are none.
+ * that changes; SETINFO is too new for Redis 7.0, and clients do without). Scripts can hold up the
+ * server for all, so there are none.
  */
 const COMMANDS = [
   ..."-@all +@keyspace +@string +@hash +@list +@set +@sortedset +@stream".split(" "),
   ..."+@pubsub +@transaction +@blocking +@connection".split(" "),
   ..."-@admin -@dangerous -@scripting -scan -randomkey -dbsize -pubsub -client".split(" "),
-  ..."+client|id +client|getname +client|setname +client|setinfo".split(" "),
+  ..."+client|id +client|getname +client|setname".split(" "),
 ];
 const SCAN_COUNT = 500;
 
