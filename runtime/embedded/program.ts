@@ -46,6 +46,11 @@ export class Program implements Service {
     return `http://127.0.0.1:${this.#port}`;
   }
 
+  /** The process that runs now; the benchmarks look at its memory. */
+  get pid(): number | undefined {
+    return this.#process?.pid;
+  }
+
   async start(onWaiting: OnWaiting): Promise<void> {
     let died: string | undefined;
     let port: number | undefined;
