@@ -3,11 +3,11 @@ import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import { Agent } from "./components/agent.ts";
 import { fetchArtifact } from "./components/kind-provider/artifact.ts";
-import { agentImage, programImages } from "./components/our-images.ts";
+import { agentImageName, deliverImages } from "./components/our-images.ts";
 import { PlatformRelease, restrictedNamespaceLabels } from "./components/platform-release.ts";
 import { SandboxRuntime } from "./components/sandbox-runtime.ts";
 import { defaultModelOf, readStackConfiguration } from "./components/stack-configuration.ts";
-import { artifact, imageOf, targetCluster, thirdPartyImages } from "./components/target-cluster.ts";
+import { artifact, targetCluster } from "./components/target-cluster.ts";
 import { TRACING_EMAIL } from "./components/tracing.ts";
 import { readKeptSettings, settingsPath } from "./installer/settings.ts";
 import { readAgents } from "./runtime/embedded/agents.ts";
@@ -33,40 +33,23 @@ const gatewayApiFile = await fetchArtifact(
 const agents = configuration.samples ? await readAgents(checkout, join(checkout, "agents")) : [];
 
 const cluster = targetCluster(configuration, dataDirectory);
-const inCluster: pulumi.ComponentResourceOptions = {
-  providers: [cluster.provider],
-  ...(cluster.kind && { deletedWith: cluster.kind }),
-};
-
-const crds = new k8s.yaml.v2.ConfigFile("gateway-api", { file: gatewayApiFile }, inCluster);
+const crds = new k8s.yaml.v2.ConfigFile(
+  "gateway-api",
+  { file: gatewayApiFile },
+  cluster.resource(),
+);
 const namespace = new k8s.core.v1.Namespace(
   "platform",
   { metadata: { name: RELEASE, labels: restrictedNamespaceLabels() } },
-  { provider: cluster.provider, ...(cluster.kind && { deletedWith: cluster.kind }) },
+  cluster.resource(),
 );
 const agentsNamespace = new k8s.core.v1.NamespacePatch(
   "agents",
   { metadata: { name: configuration.agentsNamespace, labels: restrictedNamespaceLabels() } },
-  { provider: cluster.provider, ...(cluster.kind && { deletedWith: cluster.kind }) },
+  cluster.resource(),
 );
 
-const building = {
-  checkout,
-  version: configuration.version,
-  baseImage: imageOf(configuration, "base"),
-  registry: cluster.registry,
-};
-const programs = programImages(building);
-const image = cluster.deliver({
-  ...thirdPartyImages(configuration),
-  ...programs.references,
-  ...Object.fromEntries(
-    agents.map((agent) => [
-      `agent-${agent.graphId}`,
-      agentImage(agent, programs.worker.localName, building).reference,
-    ]),
-  ),
-});
+const image = deliverImages(checkout, configuration, agents, cluster);
 
 const platform = new PlatformRelease(
   "platform",
@@ -80,7 +63,7 @@ const platform = new PlatformRelease(
     ...(cluster.nodePort !== undefined && { nodePort: cluster.nodePort }),
     gatewayApi: crds,
   },
-  inCluster,
+  cluster.component(),
 );
 
 const sandbox =
@@ -101,7 +84,7 @@ const sandbox =
             },
           }),
         },
-        inCluster,
+        cluster.component(),
       );
 
 for (const agent of agents) {
@@ -109,7 +92,7 @@ for (const agent of agents) {
     `agent-${agent.graphId}`,
     {
       graphId: agent.graphId,
-      image: image(`agent-${agent.graphId}`),
+      image: image(agentImageName(agent.graphId)),
       namespace: configuration.agentsNamespace,
       platform: {
         release: RELEASE,
@@ -119,7 +102,7 @@ for (const agent of agents) {
       runtimeClassName: sandbox?.runtimeClassName,
       chartDirectory: join(checkout, "charts"),
     },
-    { ...inCluster, dependsOn: [platform, agentsNamespace] },
+    { ...cluster.component(), dependsOn: [platform, agentsNamespace] },
   );
 }
 

@@ -2,10 +2,46 @@ import { join } from "node:path";
 import type * as pulumi from "@pulumi/pulumi";
 import type { DeclaredAgent } from "../runtime/embedded/agents.ts";
 import { Image } from "./image.ts";
+import type { StackConfiguration } from "./stack-configuration.ts";
+import { imageOf, type TargetCluster, thirdPartyImages } from "./target-cluster.ts";
 
 /** Our programs that run as images, by the folder of `runtime/` that each has. */
 const PROGRAMS = ["gateway", "model-gateway", "provisioner", "worker"] as const;
 export type ProgramName = (typeof PROGRAMS)[number];
+
+/** The key of an agent's image among those delivered. */
+export function agentImageName(graphId: string): string {
+  return `agent-${graphId}`;
+}
+
+/**
+ * Builds what is ours and brings it and everything else to the nodes.
+ *
+ * @returns The reference by which pods get an image: of a program, an agent or a third party.
+ */
+export function deliverImages(
+  checkout: string,
+  configuration: StackConfiguration,
+  agents: DeclaredAgent[],
+  cluster: TargetCluster,
+): (name: string) => pulumi.Input<string> {
+  const building = {
+    checkout,
+    version: configuration.version,
+    baseImage: imageOf(configuration, "base"),
+    registry: cluster.registry,
+  };
+  const programs = programImages(building);
+  const ofAgents = agents.map((agent) => [
+    agentImageName(agent.graphId),
+    agentImage(agent, programs.worker.localName, building).reference,
+  ]);
+  return cluster.deliver({
+    ...thirdPartyImages(configuration),
+    ...programs.references,
+    ...Object.fromEntries(ofAgents),
+  });
+}
 
 export interface OurImagesArgs {
   checkout: string;
@@ -52,8 +88,8 @@ export function agentImage(
   args: OurImagesArgs,
 ): Image {
   const { graphId } = agent;
-  return new Image(`agent-${graphId}`, {
-    imageName: `agent-${graphId}`,
+  return new Image(agentImageName(graphId), {
+    imageName: agentImageName(graphId),
     version: args.version,
     context: args.checkout,
     dockerfile: "agents/Dockerfile",

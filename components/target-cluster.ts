@@ -16,8 +16,12 @@ import type { StackConfiguration } from "./stack-configuration.ts";
 /** The cluster that a stack installs into: one of its own, or one that is there. */
 export interface TargetCluster {
   provider: k8s.Provider;
-  /** Set where the cluster is ours: what lies in it goes with it. */
+  /** Set where the cluster is ours. */
   kind?: KindCluster;
+  /** Options of a single resource in the cluster; what lies in one of ours goes with it. */
+  resource(): pulumi.CustomResourceOptions;
+  /** The same for a component. A new object each time, since Pulumi writes into it. */
+  component(): pulumi.ComponentResourceOptions;
   nodePort?: number;
   kubeconfigPath?: string;
   /** Where our images are pushed; undefined: they go into the node of our own cluster. */
@@ -75,6 +79,8 @@ function kindTarget(configuration: StackConfiguration, dataDirectory: string): T
   return {
     provider,
     kind,
+    resource: () => ({ provider, deletedWith: kind }),
+    component: () => ({ providers: [provider], deletedWith: kind }),
     nodePort: GATEWAY_NODE_PORT,
     kubeconfigPath,
     registry: undefined,
@@ -90,6 +96,8 @@ function existingTarget(configuration: StackConfiguration): TargetCluster {
   });
   return {
     provider,
+    resource: () => ({ provider }),
+    component: () => ({ providers: [provider] }),
     registry,
     // Nodes pull for themselves.
     deliver: (images) => (name) => known(images, name),

@@ -6,7 +6,7 @@ import { type Arguments, readArguments, USAGE } from "./arguments.ts";
 import { deployedLine, footer } from "./footer.ts";
 import { Progress } from "./progress.ts";
 import { gatherSettings, settingsPath, writeSettings } from "./settings.ts";
-import { forget, openStack, STACK, unlocked } from "./stack.ts";
+import { forget, openStack, STACK, unlocked, wasInterrupted } from "./stack.ts";
 import { checkTools } from "./tools.ts";
 
 const CHECKOUT = resolve(import.meta.dirname, "..");
@@ -29,8 +29,10 @@ async function install(args: Arguments): Promise<void> {
   const stack = await openStack(CHECKOUT, DATA);
   const outputs = await observed(args, (options) =>
     unlocked(stack, DATA, async () => {
-      await stack.refresh({ ...options, clearPendingCreates: true });
-      return (await stack.up(options)).outputs;
+      if (await wasInterrupted(stack)) {
+        await stack.refresh({ ...options, clearPendingCreates: true });
+      }
+      return (await stack.up({ ...options, refresh: true })).outputs;
     }),
   );
   const value = (name: string) => outputs[name]?.value;

@@ -4,7 +4,7 @@ import { type ConsoleOutput, seconds } from "../runtime/embedded/console-output.
 /** Resources that take long enough to wonder about, and what to call them. */
 const TITLES: Record<string, string> = {
   "kindlocal:index:Cluster": "kind cluster",
-  "kindlocal:index:LoadedImage": "image in the node",
+  "kindlocal:index:LoadedImages": "images in the node",
   "kindlocal:index:Sandbox": "gVisor on the node",
   "docker:index/image:Image": "image built",
   "kubernetes:apps/v1:Deployment": "deployment",

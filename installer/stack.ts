@@ -69,6 +69,12 @@ export async function unlocked<T>(
   }
 }
 
+/** Whether an update ended while things were being made, so that their fate is not known. */
+export async function wasInterrupted(stack: Stack): Promise<boolean> {
+  const { deployment } = await stack.exportStack();
+  return (deployment?.pending_operations ?? []).length > 0;
+}
+
 /** The process that holds a lock of the file backend and is alive. */
 async function lockHolder(dataDirectory: string): Promise<number | undefined> {
   const locks = join(dataDirectory, "state/.pulumi/locks");
