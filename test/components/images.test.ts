@@ -1,0 +1,101 @@
+import { cp, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "chai";
+import { imageValues } from "../../components/agent.ts";
+import { contentHash } from "../../components/image.ts";
+import { CHECKOUT, localStack } from "../support/pulumi-program.ts";
+
+describe("the content of an image", () => {
+  let context: string;
+  const hash = (buildArgs: Record<string, string> = { BASE_IMAGE: "node" }) =>
+    contentHash(context, ["package.json", "src"], buildArgs);
+
+  beforeEach(async () => {
+    context = await mkdtemp(join(tmpdir(), "platform-image-"));
+    await mkdir(join(context, "src/inner"), { recursive: true });
+    await writeFile(join(context, "package.json"), "{}");
+    await writeFile(join(context, "src/main.ts"), "main");
+    await writeFile(join(context, "src/inner/part.ts"), "part");
+  });
+  afterEach(() => rm(context, { recursive: true, force: true }));
+
+  it("has the same tag wherever the checkout lies", async () => {
+    const before = hash();
+    const copy = `${context}-copy`;
+    await cp(context, copy, { recursive: true });
+    try {
+      const after = contentHash(copy, ["package.json", "src"], { BASE_IMAGE: "node" });
+      expect(after)
+        .to.equal(before)
+        .and.to.match(/^[0-9a-f]{12}$/);
+    } finally {
+      await rm(copy, { recursive: true });
+    }
+  });
+
+  it("has another tag when a file deep down changes", async () => {
+    const before = hash();
+    await writeFile(join(context, "src/inner/part.ts"), "part 2");
+    expect(hash()).not.to.equal(before);
+  });
+
+  it("has another tag when a file gets another name", async () => {
+    const before = hash();
+    await rename(join(context, "src/main.ts"), join(context, "src/start.ts"));
+    expect(hash()).not.to.equal(before);
+  });
+
+  it("has another tag when text moves from one file to the next", async () => {
+    await writeFile(join(context, "src/a.ts"), "xy");
+    await writeFile(join(context, "src/b.ts"), "");
+    const before = hash();
+    await writeFile(join(context, "src/a.ts"), "x");
+    await writeFile(join(context, "src/b.ts"), "y");
+    expect(hash()).not.to.equal(before);
+  });
+
+  it("has another tag with another base image", () => {
+    expect(hash({ BASE_IMAGE: "node:25" })).not.to.equal(hash());
+  });
+
+  it("has the same tag whatever packages are installed beside it", async () => {
+    const before = hash();
+    await mkdir(join(context, "src/node_modules/x"), { recursive: true });
+    await writeFile(join(context, "src/node_modules/x/index.js"), "x");
+    expect(hash()).to.equal(before);
+  });
+});
+
+describe("an image in the values of an agent's chart", () => {
+  const digest = `sha256:${"ab".repeat(32)}`;
+  const cases: [string, Record<string, string>][] = [
+    ["example.com/app:1.4", { repository: "example.com/app", tag: "1.4" }],
+    ["example.com:5000/app:1.4", { repository: "example.com:5000/app", tag: "1.4" }],
+    [`example.com/app@${digest}`, { repository: "example.com/app", digest, tag: "" }],
+  ];
+  for (const [reference, values] of cases) {
+    it(`is taken apart: ${reference.slice(0, 40)}`, () => {
+      expect(imageValues(reference)).to.deep.equal(values);
+    });
+  }
+});
+
+describe("the images of the local stack", () => {
+  it("are built from this checkout and named by their content, so that a change rolls pods", async () => {
+    const { resources } = await localStack();
+    const built = resources.filter(({ type }) => type === "docker:index/image:Image");
+    expect(built.map(({ name }) => name)).to.have.members([
+      "gateway-build",
+      "model-gateway-build",
+      "provisioner-build",
+      "worker-build",
+      "agent-assistant-build",
+    ]);
+    for (const { inputs } of built) {
+      expect(inputs.imageName).to.match(/^platform\.local\/[a-z-]+:2\.3\.1-[0-9a-f]{12}$/);
+      expect(inputs.build).to.include({ context: CHECKOUT });
+      expect(inputs.skipPush).to.equal(true);
+    }
+  });
+});
