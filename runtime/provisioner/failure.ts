@@ -29,9 +29,13 @@ export async function step<T>(action: string, work: () => Promise<T>): Promise<T
   }
 }
 
+const CACHE_AWAY = "the cache does not answer";
+
 /** One line, without secrets and without a full stop. */
 export function describe(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return describe(error.errors[0]);
+  // ioredis speaks of its own options here, of which an agent's owner knows nothing.
+  if (error instanceof Error && error.name === "MaxRetriesPerRequestError") return CACHE_AWAY;
   const text = error instanceof Error ? error.message : String(error);
   return withoutSecrets(text).replace(/\s+/g, " ").replace(/\.$/, "");
 }

@@ -149,7 +149,9 @@ describe("The provisioner as a program", () => {
     const failures = () =>
       agents.events("waiting").filter(({ reason }) => reason === "CredentialsFailed");
     await eventually("an event", () => failures().length > 0);
-    expect(failures()[0]?.message).to.include("could not set up the agent's Redis user");
+    expect(failures()[0]?.message).to.equal(
+      "The provisioner could not set up the agent's Redis user: the cache does not answer.",
+    );
     await cache.start();
     await eventually("the agent", () => agents.environment("waiting") !== undefined);
     for (const secret of [environment.DATABASE_ADMIN_URL, environment.REDIS_ADMIN_URL]) {
