@@ -29,8 +29,9 @@ export interface TestPostgres extends TestDatabase {
    * Stops the server and starts it again on the same port and data.
    *
    * @param mode `fast` closes sessions in order; `immediate` is a crash.
+   * @param meanwhile Called while the server is down.
    */
-  restart(mode?: "fast" | "immediate"): Promise<void>;
+  restart(mode?: "fast" | "immediate", meanwhile?: () => Promise<void>): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -66,9 +67,10 @@ export async function startTestPostgres(): Promise<TestPostgres> {
       databases += 1;
       return open(`test_${databases}`);
     },
-    async restart(mode = "fast") {
+    async restart(mode = "fast", meanwhile = async () => {}) {
       if (mode === "immediate") postgres.kill();
       await postgres.stop(10_000);
+      await meanwhile();
       await start();
     },
     async stop() {

@@ -17,11 +17,20 @@ export interface SharedWorker {
 
 export interface ThreadLock {
   isWaitedFor(): Promise<boolean>;
+  /** Ends the sessions that wait for it: the server does not notice that a client was killed. */
+  endWaiting(): Promise<void>;
   query(text: string, values: unknown[]): Promise<pg.QueryResult>;
   release(): Promise<void>;
 }
 
 let shared: Promise<SharedWorker> | undefined;
+let server: Promise<TestPostgres> | undefined;
+
+/** The PostgreSQL of all tests that don't hurt it; whoever needs rows of their own adds a database. */
+export function sharedPostgres(): Promise<TestPostgres> {
+  server ??= startTestPostgres();
+  return server;
+}
 
 /** Starts it for whoever comes first. It ends with the tests. */
 export function sharedWorker(): Promise<SharedWorker> {
@@ -30,7 +39,7 @@ export function sharedWorker(): Promise<SharedWorker> {
 }
 
 async function start(): Promise<SharedWorker> {
-  const postgres = await startTestPostgres();
+  const postgres = await sharedPostgres();
   const worker = await startWorker(postgres);
   const journal = await Journal.create();
   const pool = new pg.Pool({ connectionString: postgres.adminUrl });
@@ -43,7 +52,6 @@ async function start(): Promise<SharedWorker> {
     async stop() {
       await worker.stop();
       await pool.end();
-      await postgres.stop();
       await journal.remove();
     },
   };
@@ -59,6 +67,10 @@ export async function lockThread(pool: pg.Pool, threadId: string): Promise<Threa
       const text = "SELECT 1 FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))";
       return (await pool.query(text, [rows[0].pid])).rowCount !== 0;
     },
+    async endWaiting() {
+      const waiting = "FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))";
+      await pool.query(`SELECT pg_terminate_backend(pid, 5000) ${waiting}`, [rows[0].pid]);
+    },
     query: (text, values) => client.query(text, values),
     async release() {
       await client.query("COMMIT");
@@ -70,6 +82,7 @@ export async function lockThread(pool: pg.Pool, threadId: string): Promise<Threa
 // At the top of a module this is a hook of the whole run.
 after(async () => {
   await (await shared)?.stop();
+  await (await server)?.stop();
 });
 
 /** Somebody nobody else is, so that a test sees only what it made. */

@@ -59,6 +59,11 @@ export class TestWorker {
     return this.#process.pid;
   }
 
+  get isRunning(): boolean {
+    const child = this.#process;
+    return child !== undefined && child.exitCode === null && child.signalCode === null;
+  }
+
   /** Starts it; after the first time on the same port as before. */
   async start(): Promise<void> {
     const child = fork(ENTRY, {
@@ -114,13 +119,22 @@ export class TestWorker {
   }
 
   /** The SDK's client, as the gateway would pass it on for this caller. */
-  async client(caller: Caller, headers: Record<string, string> = {}): Promise<Client> {
+  async client(caller: Caller): Promise<Client> {
     return new Client({
       apiUrl: this.url,
       apiKey: null,
-      defaultHeaders: { ...headers, ...(await assertionHeaders(caller)) },
+      defaultHeaders: await assertionHeaders(caller),
       // The tests want to see every failure.
       callerOptions: { maxRetries: 0, maxConcurrency: 100 },
+    });
+  }
+
+  /** The SDK's client as its users have it: it tries again by itself. */
+  async patientClient(caller: Caller): Promise<Client> {
+    return new Client({
+      apiUrl: this.url,
+      apiKey: null,
+      defaultHeaders: await assertionHeaders(caller),
     });
   }
 
@@ -146,7 +160,7 @@ export class TestWorker {
 
   async #end(signal: NodeJS.Signals): Promise<number | null> {
     const child = this.#process;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return null;
+    if (child === undefined || !this.isRunning) return null;
     const exited = once(child, "exit");
     child.kill(signal);
     const [code] = await exited;
