@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { readEnvironment } from "../common/configuration.ts";
 import { UserError } from "../common/errors.ts";
@@ -19,6 +20,8 @@ import { RunStore } from "./run-store.ts";
 import { ThreadService } from "./thread-service.ts";
 import { ThreadStore } from "./thread-store.ts";
 
+/** How long it may take to give back what could not be finished, in ms. */
+const LEAVE_MS = 2_000;
 const MIGRATIONS = fileURLToPath(new URL("./migrations", import.meta.url));
 
 async function main(): Promise<void> {
@@ -96,10 +99,15 @@ async function main(): Promise<void> {
       queue.stop();
     },
     afterDrain: async () => {
-      await executor.drain(deadline);
-      queue.close();
-      await bus.close();
-      await Promise.all([pool.end(), telemetry.shutdown()]);
+      const leave = async () => {
+        await executor.drain(deadline);
+        queue.close();
+        await bus.close();
+        await Promise.all([pool.end(), telemetry.shutdown()]);
+      };
+      // While the database is away nothing can be given back: the leases will run out.
+      const left = leave().catch((error: unknown) => logger.error({ err: error }, "left in disorder"));
+      await Promise.race([left, delay(Math.max(0, deadline - Date.now()) + LEAVE_MS)]);
     },
   });
 }

@@ -18,7 +18,7 @@ describe("a worker whose database is restarted", () => {
 
   before(async () => {
     postgres = await startTestPostgres();
-    worker = await startWorker(postgres, IMPATIENT);
+    worker = await startWorker(postgres, { ...IMPATIENT, DRAIN_MS: "500" });
     journal = await Journal.create();
   });
   after(async () => {
@@ -156,6 +156,23 @@ describe("a worker whose database is restarted", () => {
     await eventually("it is ready", async () => {
       return (await worker.call(undefined, "GET", "/ready")).status === 200;
     });
+  });
+
+  it("can be told to stop while the database is away", async () => {
+    const client = await worker.client(steps);
+    const { thread_id } = await client.threads.create();
+    const [name, gate] = [randomUUID(), randomUUID()];
+    const run = await client.runs.create(thread_id, "steps", {
+      input: { journal: journal.path(name), gate: journal.path(gate), label: "a" },
+    });
+    await journal.has(name, "second a");
+    await postgres.restart("fast", async () => {
+      expect(await worker.stop()).to.equal(0);
+    });
+    await journal.open(gate);
+    await worker.start();
+    const values = await (await worker.client(steps)).runs.join(thread_id, run.run_id);
+    expect(values).to.deep.include({ done: ["first a", "second a"] });
   });
 
   it("logs no error that nobody expected", () => {
