@@ -78,19 +78,44 @@ export async function migrate(
 ): Promise<void> {
   // Loaded only where it is used: 18 MB that a program without a schema of its own can do without.
   const { runner } = await import("node-pg-migrate");
-  await runner({
-    databaseUrl: url,
-    dir: directory,
-    direction: "up",
-    migrationsTable: "schema_migration",
-    schema,
-    checkOrder: true,
-    advisoryLockMode: "wait",
-    logger: {
-      debug: () => {},
-      info: () => {},
-      warn: (message) => logger.warn(message),
-      error: (message) => logger.error(message),
-    },
+  await alone(url, schema, async () => {
+    await runner({
+      databaseUrl: url,
+      dir: directory,
+      direction: "up",
+      migrationsTable: "schema_migration",
+      schema,
+      checkOrder: true,
+      // Its advisory lock can be taken by every role of the database, so by every agent.
+      noLock: true,
+      logger: {
+        debug: () => {},
+        info: () => {},
+        warn: (message) => logger.warn(message),
+        error: (message) => logger.error(message),
+      },
+    });
   });
 }
+
+/** Does work while holding a lock that only the schema's owner can take. */
+async function alone(url: string, schema: string, work: () => Promise<void>): Promise<void> {
+  const table = `${pg.escapeIdentifier(schema)}.migration_lock`;
+  const client = new pg.Client({ connectionString: url, application_name: "migrations" });
+  await client.connect();
+  try {
+    await client.query(`CREATE TABLE IF NOT EXISTS ${table} ()`).catch((error: unknown) => {
+      // A replica that started at the same moment was first.
+      if (!MADE_BY_ANOTHER.has((error as { code?: string }).code ?? "")) throw error;
+    });
+    await client.query("BEGIN");
+    await client.query(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
+    await work();
+    await client.query("COMMIT");
+  } finally {
+    await client.end();
+  }
+}
+
+/** duplicate_table and the unique violation of a race in the catalogue. */
+const MADE_BY_ANOTHER = new Set(["42P07", "23505"]);

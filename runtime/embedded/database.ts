@@ -60,12 +60,14 @@ async function createDatabase(client: pg.Client, database: string): Promise<void
 }
 
 /**
- * Takes back what the default privileges gave too much: the gateway's migrations make one table
- * that is not for spans. An agent that could write it would stop the gateway's next start.
+ * Takes back what the default privileges gave too much: besides spans, the gateway's migrations make
+ * tables of their own. An agent that could write or lock those would stop the gateway's next start.
  */
 export async function closeMigrationTable(adminUrl: string): Promise<void> {
   await withClient(adminUrl, (client) =>
-    client.query(`REVOKE ALL ON TABLE tracing.schema_migration FROM ${SPAN_WRITER}`),
+    client.query(`
+      REVOKE ALL ON ALL TABLES IN SCHEMA tracing FROM ${SPAN_WRITER};
+      GRANT INSERT ON tracing.span TO ${SPAN_WRITER}`),
   );
 }
 
