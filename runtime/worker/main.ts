@@ -1,14 +1,16 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import type pg from "pg";
 import { readEnvironment } from "../common/configuration.ts";
 import { UserError } from "../common/errors.ts";
 import { createAssertionVerifier } from "../common/identity.ts";
-import { createLogger } from "../common/logging.ts";
+import { createLogger, type Logger } from "../common/logging.ts";
 import { createPool, migrate } from "../common/postgres.ts";
 import { serve } from "../common/server.ts";
 import { startTelemetry } from "../common/telemetry.ts";
 import { createApp } from "./app.ts";
-import { configuration } from "./configuration.ts";
+import { type Configuration, configuration } from "./configuration.ts";
+import type { EventBus } from "./event-bus.ts";
 import { createPostgresEventBus } from "./event-bus-postgres.ts";
 import { Executor } from "./executor.ts";
 import { loadGraphs } from "./graphs.ts";
@@ -47,7 +49,7 @@ async function main(): Promise<void> {
 
   const max = config.DATABASE_CONNECTIONS;
   const pool = createPool(url, logger, { max, applicationName: "worker" });
-  const bus = createPostgresEventBus(pool, url, `${schema}_signals`, logger);
+  const bus = await createEventBus(config, pool, logger);
   const store = new RunStore(pool, config.LEASE_MS);
   const claims = new RunClaims(pool, config.LEASE_MS);
   const executor = new Executor({
@@ -106,13 +108,29 @@ async function main(): Promise<void> {
         await Promise.all([pool.end(), telemetry.shutdown()]);
       };
       // While the database is away nothing can be given back: the leases will run out.
-      const left = leave().catch((error: unknown) => logger.error({ err: error }, "left in disorder"));
+      const left = leave().catch((error: unknown) =>
+        logger.error({ err: error }, "left in disorder"),
+      );
       await Promise.race([left, delay(Math.max(0, deadline - Date.now()) + LEAVE_MS)]);
     },
   });
 }
 
-async function answers(pool: ReturnType<typeof createPool>): Promise<boolean> {
+async function createEventBus(
+  config: Configuration,
+  pool: pg.Pool,
+  logger: Logger,
+): Promise<EventBus> {
+  const { DATABASE_URL, DATABASE_SCHEMA, REDIS_URL, REDIS_PREFIX } = config;
+  if (REDIS_URL === undefined || REDIS_PREFIX === undefined) {
+    return createPostgresEventBus(pool, DATABASE_URL, `${DATABASE_SCHEMA}_signals`, logger);
+  }
+  // Loaded only where it is used: an embedded installation has no Redis.
+  const { createRedisEventBus } = await import("./event-bus-redis.ts");
+  return createRedisEventBus(pool, { url: REDIS_URL, prefix: REDIS_PREFIX }, logger);
+}
+
+async function answers(pool: pg.Pool): Promise<boolean> {
   try {
     await pool.query("SELECT 1");
     return true;

@@ -9,10 +9,17 @@ import type { Signals } from "./signals.ts";
 const RECHECK_MS = 2_000;
 const PATIENCE_MS = 30_000;
 const ACTIVE: ReadonlySet<string> = new Set(["pending", "running"]);
-const STATUS = "SELECT status FROM run WHERE tenant = $1 AND graph_id = $2 AND run_id = $3";
+const STATE = `
+  SELECT status, attempt FROM run WHERE tenant = $1 AND graph_id = $2 AND run_id = $3`;
 const FAILURE = `
   SELECT output -> '__error__' AS error FROM run
     WHERE tenant = $1 AND graph_id = $2 AND run_id = $3 AND status = 'error' AND recorded`;
+
+interface RunState {
+  status: string;
+  /** The latest one. */
+  attempt: number;
+}
 
 /**
  * The event bus over any store of events and any signals: runs that execute in this process are
@@ -85,9 +92,9 @@ export class RunEventBus implements EventBus {
 
   async ended(run: RunRef, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     const changed = this.#changed(run.runId, timeoutMs, signal);
-    if (!this.#windows.has(run.runId) && hasEnded(await this.#status(run))) return true;
+    if (!this.#windows.has(run.runId) && hasEnded(await this.#state(run))) return true;
     await changed;
-    return !this.#windows.has(run.runId) && hasEnded(await this.#status(run));
+    return !this.#windows.has(run.runId) && hasEnded(await this.#state(run));
   }
 
   announceQueued(): void {
@@ -152,16 +159,18 @@ export class RunEventBus implements EventBus {
         if (events.length > 0) continue;
         if (window.hasEnded) {
           // Ended here, or only this attempt of it: the lease may have gone to another worker.
+          const state = await this.#state(run);
+          if (hasEnded(state) && (state?.attempt ?? window.attempt) === window.attempt) {
+            return { status: state?.status, last };
+          }
           window = undefined;
-          const status = await this.#status(run);
-          if (hasEnded(status)) return { status, last };
           continue;
         }
         await window.next(signal);
         continue;
       }
       const changed = this.#changed(run.runId, RECHECK_MS, signal);
-      const status = await this.#status(run);
+      const state = await this.#state(run);
       let isIdle = true;
       for await (const event of this.#store.read(run, lastId, Number.MAX_SAFE_INTEGER)) {
         yield event;
@@ -169,22 +178,22 @@ export class RunEventBus implements EventBus {
         lastId = event.id;
         isIdle = false;
       }
-      if (hasEnded(status)) return { status, last };
+      if (hasEnded(state)) return { status: state?.status, last };
       if (isIdle && !this.#windows.has(run.runId)) await changed;
     }
     return {};
   }
 
   /** Undefined where the run is gone. */
-  async #status(run: RunRef): Promise<string | undefined> {
+  async #state(run: RunRef): Promise<RunState | undefined> {
     const { rows } = await overConnectionLoss(PATIENCE_MS, () =>
-      this.#pool.query<{ status: string }>({
-        name: "run-status",
-        text: STATUS,
+      this.#pool.query<RunState>({
+        name: "run-state",
+        text: STATE,
         values: [run.tenant, run.graphId, run.runId],
       }),
     );
-    return rows[0]?.status;
+    return rows[0];
   }
 
   /** The data of an `error` event for a recorded run that has failed. */
@@ -228,6 +237,6 @@ export class RunEventBus implements EventBus {
   }
 }
 
-function hasEnded(status: string | undefined): boolean {
-  return status === undefined || !ACTIVE.has(status);
+function hasEnded(state: RunState | undefined): boolean {
+  return state === undefined || !ACTIVE.has(state.status);
 }

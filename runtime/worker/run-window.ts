@@ -15,8 +15,11 @@ export class RunWindow {
   /** The run has ended: nothing will follow. */
   hasEnded = false;
 
+  readonly attempt: number;
+
   /** @param attempt 1 for the first. Its events get ids from 0, the second's from 10^9, … */
   constructor(attempt: number) {
+    this.attempt = attempt;
     this.#nextId = (attempt - 1) * IDS_PER_ATTEMPT;
   }
 

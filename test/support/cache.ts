@@ -17,6 +17,9 @@ export interface TestCache {
   adminUrl: string;
   /** Ends the server at once; what it held is gone. */
   kill(): Promise<void>;
+  /** It hangs: keeps its connections and answers nothing. */
+  pause(): void;
+  resume(): void;
   /** Starts it again on the same port, with no user but the administrator. */
   start(): Promise<void>;
   stop(): Promise<void>;
@@ -60,6 +63,8 @@ export async function startCache(): Promise<TestCache> {
     adminUrl: `redis://admin:${password}@${HOST}:${port}`,
     start,
     kill,
+    pause: () => void server?.kill("SIGSTOP"),
+    resume: () => void server?.kill("SIGCONT"),
     async stop() {
       await kill();
       await rm(directory, { recursive: true, force: true });
