@@ -6,13 +6,14 @@ import { type Arguments, readArguments, USAGE } from "./arguments.ts";
 import { deployedLine, footer } from "./footer.ts";
 import { Progress } from "./progress.ts";
 import { gatherSettings, settingsPath, writeSettings } from "./settings.ts";
-import { forget, openStack, STACK, unlocked, wasInterrupted } from "./stack.ts";
+import { forget, openStack, STACK, unlocked, wasInterrupted, withoutSalt } from "./stack.ts";
 import { checkTools } from "./tools.ts";
 
 const CHECKOUT = resolve(import.meta.dirname, "..");
 const DATA = join(CHECKOUT, ".platform");
 const TOKEN = "local-dev-token";
 const INTERRUPTED = 130;
+const GO_ON = "Run ./install.sh again: it goes on where it stopped.";
 const output = new ConsoleOutput(process.stdout, process.env);
 
 async function main(args: Arguments): Promise<void> {
@@ -87,16 +88,18 @@ async function observed<T>(
       color: "never",
     });
   } catch (error) {
-    if (controller.signal.aborted) process.exit(INTERRUPTED);
+    if (controller.signal.aborted)
+      throw new UserError("interrupted", "Stopped.", GO_ON, INTERRUPTED);
     if (error instanceof UserError || progress.errors.length === 0) throw error;
     throw new UserError(
       "update_failed",
       [...new Set(progress.errors)].join("\n"),
-      "Mend that and run ./install.sh again: it goes on where it stopped. --verbose shows Pulumi's own output.",
+      `Mend that. ${GO_ON} --verbose shows Pulumi's own output.`,
     );
   } finally {
     progress.end();
     process.off("SIGINT", interrupt);
+    await withoutSalt(CHECKOUT);
   }
 }
 

@@ -6,11 +6,13 @@ const TITLES: Record<string, string> = {
   "kindlocal:index:Cluster": "kind cluster",
   "kindlocal:index:LoadedImages": "images in the node",
   "kindlocal:index:Sandbox": "gVisor on the node",
-  "docker:index/image:Image": "image built",
+  "docker:index/image:Image": "image",
   "kubernetes:apps/v1:Deployment": "deployment",
   "kubernetes:apps/v1:StatefulSet": "database",
-  "kubernetes:batch/v1:Job": "sandbox proven",
+  "kubernetes:batch/v1:Job": "proof of the sandbox",
 };
+/** Operations that make or change nothing. */
+const UNCHANGING = new Set(["same", "read", "refresh"]);
 const REPORT_MS = 5_000;
 
 /** Turns the engine's events into a line a step, and says what a long step waits for. */
@@ -31,9 +33,12 @@ export class Progress {
     const { resourcePreEvent, resOutputsEvent, diagnosticEvent } = event;
     if (resourcePreEvent !== undefined) {
       const { urn, op } = resourcePreEvent.metadata;
-      if (op !== "same" && op !== "read") this.#started.set(urn, performance.now());
+      if (!UNCHANGING.has(op)) this.#started.set(urn, performance.now());
     }
-    if (resOutputsEvent !== undefined) this.#finish(resOutputsEvent.metadata.urn);
+    if (resOutputsEvent !== undefined) {
+      const { urn, op } = resOutputsEvent.metadata;
+      this.#finish(urn, op.startsWith("delete"));
+    }
     if (diagnosticEvent !== undefined) {
       const { urn, severity, message } = diagnosticEvent;
       const text = plain(message);
@@ -46,13 +51,14 @@ export class Progress {
     clearInterval(this.#timer);
   }
 
-  #finish(urn: string): void {
+  #finish(urn: string, gone: boolean): void {
     const started = this.#started.get(urn);
     this.#started.delete(urn);
     this.#statuses.delete(urn);
     const title = TITLES[typeOf(urn)];
     if (started === undefined || title === undefined) return;
-    this.#output.done(`${title}: ${nameOf(urn)} (${seconds(performance.now() - started)})`);
+    const took = seconds(performance.now() - started);
+    this.#output.done(`${gone ? "removed " : ""}${title}: ${nameOf(urn)} (${took})`);
   }
 
   #reportWaits(): void {

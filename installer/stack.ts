@@ -69,6 +69,17 @@ export async function unlocked<T>(
   }
 }
 
+/**
+ * Takes the salt that Pulumi writes into `Pulumi.local.yaml` out again. That file is everybody's and
+ * the passphrase only this machine's; Pulumi makes a new salt where it finds none.
+ */
+export async function withoutSalt(checkout: string): Promise<void> {
+  const path = join(checkout, `Pulumi.${STACK}.yaml`);
+  const text = await readFile(path, "utf8");
+  const kept = text.replace(/^encryptionsalt: .*\n?/m, "");
+  if (kept !== text) await writeFile(path, kept);
+}
+
 /** Whether an update ended while things were being made, so that their fate is not known. */
 export async function wasInterrupted(stack: Stack): Promise<boolean> {
   const { deployment } = await stack.exportStack();
