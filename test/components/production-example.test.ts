@@ -1,0 +1,128 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect } from "chai";
+import { artifacts } from "../../components/artifacts.ts";
+import { stackSchema } from "../../components/stack-configuration.ts";
+import { type Described, kubernetesObjects } from "../support/kubernetes-objects.ts";
+import { CANARY, inClear, plain, type Registered } from "../support/pulumi-monitor.ts";
+import { asText, CHECKOUT, configOf, runProgram } from "../support/pulumi-program.ts";
+
+const FILE = "Pulumi.production.yaml.example";
+const text = readFileSync(join(CHECKOUT, FILE), "utf8");
+
+/** What a user would answer to the file's commands. */
+const ANSWERS: Record<string, string> = {
+  "platform:providers.OPENAI_API_KEY": `${CANARY}-openai`,
+  "platform:database.url": `postgres://platform:${CANARY}@db.example.com:5432/platform`,
+  "platform:cache.url": `rediss://admin:${CANARY}@cache.example.com:6380`,
+};
+
+/** The secrets that the file tells the user to set, as Pulumi would hand them to the program. */
+function secretsOfCommands(): Record<string, string> {
+  const paths = [...text.matchAll(/^# +pulumi config set --secret --path (\S+)$/gm)].map(
+    ([, path = ""]) => path,
+  );
+  expect(paths).to.have.members(Object.keys(ANSWERS));
+  return asText(
+    Object.fromEntries(
+      paths.map((path) => {
+        const [key = "", field = ""] = path.split(".");
+        return [key, { [field]: ANSWERS[path] }];
+      }),
+    ),
+  );
+}
+
+describe("the example of a stack for an existing cluster", () => {
+  let resources: Registered[];
+  let objects: Described[];
+  const object = (kind: string, name: string) =>
+    objects.find((each) => each.kind === kind && each.metadata?.name === name);
+  const types = () => resources.map(({ type }) => type);
+
+  before(async () => {
+    const config = { ...configOf(FILE), ...secretsOfCommands() };
+    ({ resources } = await runProgram(config, { stack: "production", preview: true }));
+    objects = kubernetesObjects(resources);
+  });
+
+  it("previews as it is printed, once its commands have been followed", () => {
+    expect(resources.map(({ name }) => name)).to.include.members([
+      "platform-gateway-program-deployment",
+      "platform-model-gateway-program-deployment",
+      "platform-provisioner-program-deployment",
+    ]);
+  });
+
+  it("installs into the context that it names, and makes no cluster", () => {
+    const provider = resources.find(({ type }) => type === "pulumi:providers:kubernetes");
+    expect(provider?.inputs).to.deep.include({ context: "production" });
+    expect(types().filter((type) => type.startsWith("kindlocal:"))).to.deep.equal([]);
+    for (const { name, type, provider: used } of resources) {
+      if (type.startsWith("kubernetes:")) expect(used, name).to.include("::cluster::");
+    }
+  });
+
+  it("pushes our images to its registry and starts pods by their digests", () => {
+    const built = resources.filter(({ type }) => type === "docker:index/image:Image");
+    expect(built).to.have.length(4);
+    for (const { inputs } of built) {
+      expect(inputs.skipPush).to.equal(false);
+      expect(inputs.imageName).to.match(/^registry\.example\.com\/platform\/[a-z-]+:2\.3\.1-/);
+    }
+  });
+
+  it("runs no database and no cache of its own", () => {
+    const kinds = objects.map(({ kind, metadata }) => `${kind} ${metadata?.name}`);
+    expect(kinds).not.to.include("StatefulSet platform-postgres");
+    expect(kinds).not.to.include("Deployment platform-valkey");
+  });
+
+  it("keeps the URLs of both and the provider's key secret", () => {
+    for (const { urn, inputs } of resources) {
+      expect(
+        inClear(inputs).filter((value) => value.includes(CANARY)),
+        urn,
+      ).to.deep.equal([]);
+    }
+    expect(JSON.stringify(resources.map(({ inputs }) => plain(inputs)))).to.include(CANARY);
+  });
+
+  it("accepts its issuer's tokens and no dev token", () => {
+    const [gateway] = object("Deployment", "platform-gateway")?.spec.template.spec.containers ?? [];
+    expect(gateway.env).to.deep.include({
+      name: "JWT_ISSUER",
+      value: "https://id.example.com/realms/platform",
+    });
+    expect(gateway.env).to.deep.include({ name: "AGENTS_HOST", value: "agents.example.com" });
+    expect(JSON.stringify(objects)).not.to.include("DEV_TOKEN");
+  });
+
+  it("runs as many copies as it says, behind a Service that is not open on the nodes", () => {
+    for (const name of ["platform-gateway", "platform-model-gateway"]) {
+      expect(object("Deployment", name)?.spec.replicas, name).to.equal(3);
+      expect(object("Service", name)?.spec.type, name).to.equal("ClusterIP");
+    }
+  });
+
+  it("proves the sandbox on the cluster's own runtime class", () => {
+    const job = objects.find(({ kind }) => kind === "Job");
+    expect(job?.spec.template.spec.runtimeClassName).to.equal("gvisor");
+    expect(objects.map(({ kind }) => kind)).not.to.include("RuntimeClass");
+  });
+
+  it("turns Pod Security on where its agents live", () => {
+    const namespaces = objects.filter(({ kind }) => kind === "Namespace");
+    expect(namespaces.map(({ metadata }) => metadata?.name)).to.have.members([
+      "platform",
+      "agents",
+    ]);
+  });
+
+  it("comments out only settings that there are, with the checksum that is pinned", () => {
+    const commented = [...text.matchAll(/^ +# platform:(\w+):/gm)].map(([, key]) => key);
+    expect(commented).to.have.members(["kubeconfig", "images", "artifacts"]);
+    expect(Object.keys(stackSchema.shape)).to.include.members(commented);
+    expect(text).to.include(artifacts("x64").gatewayApi?.checksum);
+  });
+});
