@@ -1,0 +1,31 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { dumpYaml } from "@kubernetes/client-node";
+import { kubernetesObjects } from "../support/kubernetes-objects.ts";
+import { localStack } from "../support/pulumi-program.ts";
+
+/*
+ * Writes FOLDER/platform.yaml: what the local stack puts into its cluster, but for the agents, whose
+ * objects the chart describes. Secrets hold made-up values. For the judges:
+ *
+ *   npm run render -- FOLDER && test/chart/judges.sh FOLDER/platform.yaml
+ */
+
+const { positionals } = parseArgs({ allowPositionals: true });
+const [folder] = positionals;
+if (folder === undefined) throw new Error("Name the folder to write platform.yaml into.");
+const { resources } = await localStack();
+await mkdir(folder, { recursive: true });
+const documents = kubernetesObjects(resources)
+  .map(named)
+  .map((object) => dumpYaml(object));
+await writeFile(join(folder, "platform.yaml"), documents.join("---\n"));
+
+/** Pulumi makes up the names of objects that have none; the judges want to see one. */
+function named<Each extends { metadata?: { name?: string; labels?: Record<string, string> } }>(
+  object: Each,
+): Each {
+  const name = object.metadata?.name ?? object.metadata?.labels?.["app.kubernetes.io/name"];
+  return { ...object, metadata: { ...object.metadata, name } };
+}
