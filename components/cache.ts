@@ -100,8 +100,8 @@ export function valkeyPod(
           ],
           ports: [{ name: "valkey", containerPort: PORT }],
           resources: {
-            requests: { cpu: "20m", memory: "32Mi" },
-            limits: { cpu: "500m", memory: "192Mi" },
+            requests: { cpu: "20m", memory: "32Mi", "ephemeral-storage": "16Mi" },
+            limits: { cpu: "500m", memory: "192Mi", "ephemeral-storage": "256Mi" },
           },
           securityContext: CONTAINER_SECURITY,
           startupProbe: { ...alive, periodSeconds: 1, failureThreshold: 60 },

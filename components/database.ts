@@ -157,8 +157,8 @@ export function postgresPod(
           envFrom: [{ secretRef: { name: secretName } }],
           ports: [{ name: "postgres", containerPort: PORT }],
           resources: {
-            requests: { cpu: "50m", memory: "128Mi" },
-            limits: { cpu: "1", memory: "512Mi" },
+            requests: { cpu: "50m", memory: "128Mi", "ephemeral-storage": "16Mi" },
+            limits: { cpu: "1", memory: "512Mi", "ephemeral-storage": "256Mi" },
           },
           securityContext: CONTAINER_SECURITY,
           startupProbe: { ...ready, periodSeconds: 1, failureThreshold: 120 },

@@ -93,7 +93,14 @@ export class Program extends pulumi.ComponentResource {
     new k8s.policy.v1.PodDisruptionBudget(
       `${name}-budget`,
       // At most one away at a time: with one replica a drain still gets through.
-      { metadata, spec: { maxUnavailable: 1, selector: { matchLabels } } },
+      {
+        metadata,
+        spec: {
+          maxUnavailable: 1,
+          unhealthyPodEvictionPolicy: "AlwaysAllow",
+          selector: { matchLabels },
+        },
+      },
       child,
     );
     this.url = pulumi.interpolate`http://${service.metadata.name}.${args.namespace}.svc:${args.port}`;

@@ -84,8 +84,8 @@ export function proofJob(
               imagePullPolicy: "IfNotPresent",
               command: ["sh", "-c", check],
               resources: {
-                requests: { cpu: "10m", memory: "16Mi" },
-                limits: { cpu: "500m", memory: "64Mi" },
+                requests: { cpu: "10m", memory: "16Mi", "ephemeral-storage": "4Mi" },
+                limits: { cpu: "500m", memory: "64Mi", "ephemeral-storage": "64Mi" },
               },
               securityContext: CONTAINER_SECURITY,
             },

@@ -118,8 +118,8 @@ export function phoenixPod(
           envFrom: [{ secretRef: { name: secretName } }],
           ports: [{ name: "http", containerPort: PORT }],
           resources: {
-            requests: { cpu: "50m", memory: "448Mi" },
-            limits: { cpu: "1", memory: "1Gi" },
+            requests: { cpu: "50m", memory: "448Mi", "ephemeral-storage": "64Mi" },
+            limits: { cpu: "1", memory: "1Gi", "ephemeral-storage": "512Mi" },
           },
           securityContext: CONTAINER_SECURITY,
           startupProbe: { ...probe("/healthz"), periodSeconds: 2, failureThreshold: 90 },

@@ -81,7 +81,10 @@ export function programPod(args: ProgramPodArgs): k8s.types.input.core.v1.PodTem
           ],
           envFrom: [{ secretRef: { name: args.envSecret } }],
           ports: [{ name: "http", containerPort: args.port }],
-          resources: { requests: args.requests, limits: args.limits },
+          resources: {
+            requests: { ...args.requests, "ephemeral-storage": "16Mi" },
+            limits: { ...args.limits, "ephemeral-storage": "256Mi" },
+          },
           securityContext: CONTAINER_SECURITY,
           startupProbe: { ...probe("/ready", 1), failureThreshold: 90 },
           readinessProbe: { ...probe("/ready", 5), failureThreshold: 2 },

@@ -60,10 +60,10 @@ describe("the platform's pods", () => {
     }
   });
 
-  it("ask for memory and CPU, and are bounded in both", () => {
+  it("ask for memory, CPU and disk, and are bounded in all three", () => {
     each(pods, ({ resources }, name) => {
-      expect(resources?.requests, name).to.have.all.keys("cpu", "memory");
-      expect(resources?.limits, name).to.have.all.keys("cpu", "memory");
+      expect(resources?.requests, name).to.have.all.keys("cpu", "memory", "ephemeral-storage");
+      expect(resources?.limits, name).to.have.all.keys("cpu", "memory", "ephemeral-storage");
     });
   });
 
@@ -95,7 +95,7 @@ describe("the platform's pods", () => {
       );
       expect(mine, name).to.have.length(1);
       expect(mine[0]?.spec, name)
-        .to.include({ maxUnavailable: 1 })
+        .to.include({ maxUnavailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow" })
         .and.not.have.any.keys("minAvailable");
     }
   });
