@@ -2,10 +2,10 @@ import { join } from "node:path";
 import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import { Agent } from "./components/agent.ts";
+import { agentSandbox } from "./components/agent-sandbox.ts";
 import { fetchArtifact } from "./components/kind-provider/artifact.ts";
 import { agentImageName, deliverImages } from "./components/our-images.ts";
 import { PlatformRelease, restrictedNamespaceLabels } from "./components/platform-release.ts";
-import { SandboxRuntime } from "./components/sandbox-runtime.ts";
 import { defaultModelOf, readStackConfiguration } from "./components/stack-configuration.ts";
 import { artifact, targetCluster } from "./components/target-cluster.ts";
 import { TRACING_EMAIL } from "./components/tracing.ts";
@@ -66,26 +66,12 @@ const platform = new PlatformRelease(
   cluster.component(),
 );
 
-const sandbox =
-  configuration.sandbox === "none"
-    ? undefined
-    : new SandboxRuntime(
-        "sandbox",
-        {
-          release: RELEASE,
-          runtimeClassName: configuration.runtimeClassName,
-          namespace: namespace.metadata.name,
-          probeImage: image("worker"),
-          ...(cluster.kind && {
-            install: {
-              cluster: cluster.kind,
-              archive: artifact(configuration, "gvisor"),
-              cacheDirectory,
-            },
-          }),
-        },
-        cluster.component(),
-      );
+const sandbox = agentSandbox(configuration, cluster, {
+  release: RELEASE,
+  namespace: namespace.metadata.name,
+  probeImage: image("worker"),
+  cacheDirectory,
+});
 
 for (const agent of agents) {
   new Agent(

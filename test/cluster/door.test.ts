@@ -80,7 +80,7 @@ describe("./install.sh on a cluster", () => {
   it("traces a run from the door to the model, in one trace of the project Platform", async () => {
     const traceId = randomBytes(16).toString("hex");
     await call(installation, "/runs/wait", "assistant", runBody("assistant", "Say hello."), {
-      traceparent: `00-${traceId}-b7ad6b7169203331-01`,
+      headers: { traceparent: `00-${traceId}-b7ad6b7169203331-01` },
     });
 
     await eventually(

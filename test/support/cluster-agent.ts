@@ -55,11 +55,12 @@ export async function call(
   path: string,
   graphId: string,
   body?: unknown,
-  headers: Record<string, string> = {},
+  options: { headers?: Record<string, string>; timeoutMs?: number } = {},
 ): Promise<Response> {
   return await fetch(`${url}${path}`, {
     method: body === undefined ? "GET" : "POST",
-    headers: { ...HEADERS, "x-graph-id": graphId, ...headers },
+    headers: { ...HEADERS, "x-graph-id": graphId, ...options.headers },
+    ...(options.timeoutMs !== undefined && { signal: AbortSignal.timeout(options.timeoutMs) }),
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
 }
