@@ -3,11 +3,11 @@ import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import { Agent } from "./components/agent.ts";
 import { agentSandbox } from "./components/agent-sandbox.ts";
-import { fetchArtifact } from "./components/kind-provider/artifact.ts";
+import { gatewayApiDefinitions } from "./components/gateway-api.ts";
 import { agentImageName, deliverImages } from "./components/our-images.ts";
 import { PlatformRelease, restrictedNamespaceLabels } from "./components/platform-release.ts";
 import { defaultModelOf, readStackConfiguration } from "./components/stack-configuration.ts";
-import { artifact, targetCluster } from "./components/target-cluster.ts";
+import { targetCluster } from "./components/target-cluster.ts";
 import { TRACING_EMAIL } from "./components/tracing.ts";
 import { readKeptSettings, settingsPath } from "./installer/settings.ts";
 import { readAgents } from "./runtime/embedded/agents.ts";
@@ -24,20 +24,10 @@ const configuration = readStackConfiguration(
   isLocal ? process.env : {},
 );
 const model = defaultModelOf(configuration);
-const gatewayApi = artifact(configuration, "gatewayApi");
-const gatewayApiFile = await fetchArtifact(
-  gatewayApi.location,
-  gatewayApi.checksum,
-  cacheDirectory,
-);
 const agents = configuration.samples ? await readAgents(checkout, join(checkout, "agents")) : [];
 
 const cluster = targetCluster(configuration, dataDirectory);
-const crds = new k8s.yaml.v2.ConfigFile(
-  "gateway-api",
-  { file: gatewayApiFile },
-  cluster.resource(),
-);
+const crds = await gatewayApiDefinitions(configuration, cluster, cacheDirectory);
 const namespace = new k8s.core.v1.Namespace(
   "platform",
   { metadata: { name: RELEASE, labels: restrictedNamespaceLabels() } },

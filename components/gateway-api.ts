@@ -1,0 +1,15 @@
+import * as k8s from "@pulumi/kubernetes";
+import { fetchArtifact } from "./kind-provider/artifact.ts";
+import type { StackConfiguration } from "./stack-configuration.ts";
+import { artifact, type TargetCluster } from "./target-cluster.ts";
+
+/** Gateway API's resource definitions, from the pinned release file. */
+export async function gatewayApiDefinitions(
+  configuration: StackConfiguration,
+  cluster: TargetCluster,
+  cacheDirectory: string,
+): Promise<k8s.yaml.v2.ConfigFile> {
+  const { location, checksum } = artifact(configuration, "gatewayApi");
+  const file = await fetchArtifact(location, checksum, cacheDirectory);
+  return new k8s.yaml.v2.ConfigFile("gateway-api", { file }, cluster.resource());
+}
