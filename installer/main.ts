@@ -63,7 +63,11 @@ async function uninstall(args: Arguments): Promise<void> {
   );
 }
 
-/** Runs an update with readable progress; Ctrl-C lets what is under way end and stops. */
+/**
+ * Runs an update with readable progress; Ctrl-C lets what is under way end and stops. A terminal
+ * gives Ctrl-C to Pulumi as well, which takes a second one as an order to drop everything: ours is
+ * passed on only when it comes twice.
+ */
 async function observed<T>(
   args: Arguments,
   work: (options: {
@@ -75,11 +79,18 @@ async function observed<T>(
 ): Promise<T> {
   const progress = new Progress(output);
   const controller = new AbortController();
+  let interrupted = false;
   const interrupt = () => {
-    output.warn("stopping once what is under way has ended; run it again to go on");
+    if (interrupted) return controller.abort();
+    interrupted = true;
+    output.warn("stopping once what is under way has ended; Ctrl-C again stops at once");
+  };
+  const terminate = () => {
+    interrupted = true;
     controller.abort();
   };
-  process.once("SIGINT", interrupt);
+  process.on("SIGINT", interrupt);
+  process.on("SIGTERM", terminate);
   try {
     return await work({
       onEvent: (event) => progress.handle(event),
@@ -99,6 +110,7 @@ async function observed<T>(
   } finally {
     progress.end();
     process.off("SIGINT", interrupt);
+    process.off("SIGTERM", terminate);
     await withoutSalt(CHECKOUT);
   }
 }

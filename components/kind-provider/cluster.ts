@@ -1,4 +1,4 @@
-import { mkdir, rm } from "node:fs/promises";
+import { access, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { z } from "zod";
 import { UserError } from "../../runtime/common/errors.ts";
@@ -36,6 +36,7 @@ export const cluster: ResourceKind<ClusterInputs, ClusterState> = {
 
   async create(wanted) {
     await checkDocker();
+    if (await isHalfMade(wanted)) await removeCluster(wanted);
     if (await exists(wanted.name)) {
       await adopt(wanted);
     } else {
@@ -55,10 +56,7 @@ export const cluster: ResourceKind<ClusterInputs, ClusterState> = {
     return stateOf(wanted);
   },
 
-  async delete({ name, kubeconfigPath }) {
-    await run("kind", ["delete", "cluster", "--name", name, "--kubeconfig", kubeconfigPath]);
-    await rm(kubeconfigPath, { force: true });
-  },
+  delete: removeCluster,
 };
 
 /** The container that is the cluster's node. */
@@ -72,8 +70,9 @@ async function exists(name: string): Promise<boolean> {
 }
 
 async function createCluster(wanted: ClusterInputs): Promise<void> {
-  await mkdir(dirname(wanted.kubeconfigPath), { recursive: true });
   const { name, nodeImage, kubeconfigPath } = wanted;
+  await mkdir(dirname(kubeconfigPath), { recursive: true });
+  await writeFile(markerOf(wanted), "");
   try {
     await run(
       "kind",
@@ -85,9 +84,31 @@ async function createCluster(wanted: ClusterInputs): Promise<void> {
     );
   } catch (error) {
     // Half a cluster would stand in the way of the next try.
-    await run("kind", ["delete", "cluster", "--name", name, "--kubeconfig", kubeconfigPath]);
+    await removeCluster(wanted);
     throw error;
+  } finally {
+    await rm(markerOf(wanted), { force: true });
   }
+}
+
+/** Stands there while kind makes a cluster: one found beside it was never finished. */
+function markerOf({ kubeconfigPath }: ClusterInputs): string {
+  return `${kubeconfigPath}.unfinished`;
+}
+
+async function isHalfMade(wanted: ClusterInputs): Promise<boolean> {
+  try {
+    await access(markerOf(wanted));
+    return true;
+  } catch {
+    // Nobody was killed while making it.
+    return false;
+  }
+}
+
+async function removeCluster({ name, kubeconfigPath }: ClusterInputs): Promise<void> {
+  await run("kind", ["delete", "cluster", "--name", name, "--kubeconfig", kubeconfigPath]);
+  await rm(kubeconfigPath, { force: true });
 }
 
 /** Takes over a cluster that is there, if it is one that we would have made. */
