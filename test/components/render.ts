@@ -17,10 +17,11 @@ const [folder] = positionals;
 if (folder === undefined) throw new Error("Name the folder to write platform.yaml into.");
 const { resources } = await localStack();
 await mkdir(folder, { recursive: true });
+// Programs register in an order that changes from run to run.
 const documents = kubernetesObjects(resources)
   .map(named)
   .map((object) => dumpYaml(object));
-await writeFile(join(folder, "platform.yaml"), documents.join("---\n"));
+await writeFile(join(folder, "platform.yaml"), documents.sort().join("---\n"));
 
 /** Pulumi makes up the names of objects that have none; the judges want to see one. */
 function named<Each extends { metadata?: { name?: string; labels?: Record<string, string> } }>(
