@@ -33,7 +33,7 @@ describe("./install.sh on a cluster", () => {
   });
 
   it("prints calls that answer when they are pasted", async () => {
-    const commands = output.match(/^curl .*(?:\\\n.*)+/gm) ?? [];
+    const commands = output.match(/^curl (?:.*\\\n)+.*/gm) ?? [];
 
     expect(commands).to.have.length(2);
     for (const command of commands) {
@@ -52,7 +52,7 @@ describe("./install.sh on a cluster", () => {
 
     expect(answer.headers.get("content-type")).to.match(/^text\/event-stream/);
     expect(text)
-      .to.match(/^event: metadata/)
+      .to.match(/^id: .*\nevent: metadata/)
       .and.include("event: messages")
       .and.include("demo");
   });
