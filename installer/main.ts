@@ -99,8 +99,7 @@ async function observed<T>(
       color: "never",
     });
   } catch (error) {
-    if (controller.signal.aborted)
-      throw new UserError("interrupted", "Stopped.", GO_ON, INTERRUPTED);
+    if (interrupted) throw new UserError("interrupted", "Stopped.", GO_ON, INTERRUPTED);
     if (error instanceof UserError || progress.errors.length === 0) throw error;
     throw new UserError(
       "update_failed",

@@ -39,7 +39,8 @@ export async function run(
   args: string[],
   input?: string | Readable,
 ): Promise<string> {
-  const child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"] });
+  // In a process group of its own: a terminal's Ctrl-C must not break it off half-way.
+  const child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"], detached: true });
   let stdout = "";
   let stderr = "";
   child.stdout.setEncoding("utf8").on("data", (text) => {
@@ -64,7 +65,7 @@ export async function run(
 
 /** Pipes one tool's output into another, as a shell's `a | b`. */
 export async function pipe(from: [string, string[]], to: [string, string[]]): Promise<void> {
-  const source = spawn(from[0], from[1], { stdio: ["ignore", "pipe", "pipe"] });
+  const source = spawn(from[0], from[1], { stdio: ["ignore", "pipe", "pipe"], detached: true });
   let stderr = "";
   source.stderr.setEncoding("utf8").on("data", (text) => {
     stderr += text;

@@ -177,6 +177,7 @@ export async function theInstallation(): Promise<Installation> {
 
 /** For the last test's end, whatever came before. */
 export async function disposeInstallation(): Promise<void> {
-  if (prepared === undefined) return;
-  await (await prepared).dispose();
+  const installation = await prepared;
+  prepared = undefined;
+  await installation?.dispose();
 }
