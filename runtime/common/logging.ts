@@ -5,9 +5,18 @@ export type { Logger } from "pino";
 
 /** The log of one program: JSON lines on standard output, level from `LOG_LEVEL`. */
 export function createLogger(service: string, level = "info"): Logger {
-  // Asynchronous: a log line costs no system call of its own under load; flushed at exit.
-  return pino({ level, base: { service } }, pino.destination({ sync: false }));
+  // Lines gather: under load none costs a system call of its own, which was a twelfth of the
+  // gateway's time. They are flushed at exit and with a fatal one; only a kill -9 loses the last.
+  const destination = pino.destination({
+    sync: false,
+    minLength: GATHER_BYTES,
+    periodicFlush: GATHER_MS,
+  });
+  return pino({ level, base: { service } }, destination);
 }
+
+const GATHER_BYTES = 8_192;
+const GATHER_MS = 100;
 
 /** What a handler may add to the line that is logged for its request. */
 export interface RequestLogFields {

@@ -138,6 +138,34 @@ describe("run tokens", () => {
     });
   }
 
+  it("that was checked is taken again for half a minute, and never past its end", async () => {
+    let lookUps = 0;
+    let clock = Date.now();
+    const counting = createJwtVerifier({
+      keys: async () => {
+        lookUps += 1;
+        return key.publicKey;
+      },
+      issuer: ISSUER,
+      audience: AUDIENCE,
+      now: () => clock,
+    });
+    const long = await sign(key);
+    const short = await sign(key, { exp: nowS() + 5, sub: "brief" });
+    await counting.verify(long);
+    await counting.verify(short);
+    expect((await counting.verify(long)).tenant).to.equal("user-1");
+    expect((await counting.verify(short)).tenant).to.equal("brief");
+    expect(lookUps).to.equal(2);
+    clock += 6_000;
+    await counting.verify(short);
+    await counting.verify(long);
+    expect(lookUps).to.equal(3);
+    clock += 25_000;
+    await counting.verify(long);
+    expect(lookUps).to.equal(4);
+  });
+
   it("is tried after the dev token, and either lets a call in", async () => {
     const both = anyOf([createDevTokenVerifier("dev", "local"), verifier]);
     expect((await both.verify("dev")).tenant).to.equal("local");
@@ -196,8 +224,9 @@ describe("the issuer's keys", () => {
     const published = [key.jwk];
     let clock = 1_000_000;
     const load = async () => ({ keys: [...published] });
-    const keys = createKeySet({ load, logger, now: () => clock });
-    const verifier = createJwtVerifier({ keys, issuer: ISSUER, audience: AUDIENCE });
+    const now = () => clock;
+    const keys = createKeySet({ load, logger, now });
+    const verifier = createJwtVerifier({ keys, issuer: ISSUER, audience: AUDIENCE, now });
     await verifier.verify(await sign(key));
     published.pop();
     clock += 601_000;

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from "node:crypto";
+import { hash, timingSafeEqual } from "node:crypto";
 import { invalidToken, type TokenVerifier } from "./token-verifier.ts";
 
 /**
@@ -17,5 +17,5 @@ export function createDevTokenVerifier(devToken: string, tenant: string): TokenV
 }
 
 function digest(token: string): Buffer {
-  return createHash("sha256").update(token).digest();
+  return hash("sha256", token, "buffer");
 }

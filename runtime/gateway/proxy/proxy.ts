@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Agent } from "undici";
 import { HttpError, tooLarge } from "../../common/errors.ts";
 import { type Destination, downstreamHeaders, upstreamHeaders } from "./headers.ts";
-import { hasBody, RequestBody } from "./request-body.ts";
+import { arrivedBody, hasBody, RequestBody } from "./request-body.ts";
 import { type RelayOutcome, relayResponse } from "./response-relay.ts";
 
 export interface ProxyOptions {
@@ -71,8 +71,9 @@ async function forward(agent: Agent, options: ProxyOptions, call: Forwarding) {
   const { bodyLimitBytes: limitBytes, retryPause = standardPause } = options;
   refuseAnnouncedExcess(call.incoming, limitBytes);
   const headers = headersOf(call);
+  const arrived = arrivedBody(call.incoming);
   for (let attempt = 1; ; attempt++) {
-    const body = hasBody(call.incoming) ? new RequestBody(call.incoming, limitBytes) : null;
+    const body = arrived ?? streamedBody(call.incoming, limitBytes);
     const relay = relayResponse(call.outgoing, call.destination, call.responseHeaders);
     agent.dispatch(
       {
@@ -125,13 +126,17 @@ function headersOf(call: Omit<Forwarding, "outgoing">): string[] {
   return upstreamHeaders(rawHeaders, headers.connection, call.destination, call.requestHeaders);
 }
 
+function streamedBody(incoming: IncomingMessage, limitBytes: number): RequestBody | null {
+  return hasBody(incoming) ? new RequestBody(incoming, limitBytes) : null;
+}
+
 /** True where the upstream can't have acted on the call, so that it may be sent again. */
 function isUnhandled(
   incoming: IncomingMessage,
-  body: RequestBody | null,
+  body: Buffer | RequestBody | null,
   reachedUpstream: boolean,
 ): boolean {
-  if (body?.started) return false;
+  if (body instanceof RequestBody && body.started) return false;
   return !reachedUpstream || incoming.method === "GET";
 }
 
