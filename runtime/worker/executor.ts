@@ -10,17 +10,11 @@ import { resumption } from "./resumption.ts";
 import type { CancelAction, ClaimedRun, RunEnding } from "./run.ts";
 import type { RunClaims } from "./run-claims.ts";
 import { withinRun } from "./run-context.ts";
-import { failure, stopped, success } from "./run-ending.ts";
+import { type Ending, endingOf, type StopReason, stopped, success } from "./run-ending.ts";
 import { type GraphOutcome, noOutcome, runGraph } from "./run-graph.ts";
 import { endRunSpan, startRunSpan } from "./run-span.ts";
 import { RunSpans } from "./run-spans.ts";
 import { toWireJson } from "./wire-json.ts";
-
-/** Why a graph was told to stop. */
-export type StopReason = CancelAction | "lease lost" | "worker stops";
-
-/** How an execution ended: for good, or without an end of the run. */
-type Ending = RunEnding | Exclude<StopReason, "interrupt">;
 
 interface ActiveRun {
   controller: AbortController;
@@ -128,7 +122,10 @@ export class Executor {
       // An ephemeral thread is deleted in a moment: what was not written yet need not be.
       if (!run.ephemeral) await checkpointer.flush();
     } catch (error) {
-      ending = this.#endingOf(error, signal, run, outcome);
+      ending = endingOf(error, signal, outcome);
+      if (typeof ending === "object" && ending.error !== null) {
+        logger.warn({ run_id: run.runId, err: error }, "run failed");
+      }
     }
     spans?.endAll();
     const conclusion = await this.#conclude(run, ending, checkpointer, publisher);
@@ -175,29 +172,6 @@ export class Executor {
       ({ event, data }) => publisher.publish(event, toWireJson(data)),
       outcome,
     );
-  }
-
-  /** What an execution that did not come to its end means for the run. */
-  #endingOf(error: unknown, signal: AbortSignal, run: ClaimedRun, outcome: GraphOutcome): Ending {
-    // What made the checkpointer fail, not what LangGraph makes of being stopped.
-    const cause = signal.aborted ? signal.reason : error;
-    if (cause instanceof LeaseLost) return "lease lost";
-    // The database was away for longer than anyone waits: the lease runs out and the run goes on.
-    if (cause instanceof HttpError && cause.status === 503) return "lease lost";
-    if (signal.aborted && typeof cause === "string") {
-      return this.#asked(cause as StopReason, outcome);
-    }
-    this.#deps.logger.warn({ run_id: run.runId, err: cause }, "run failed");
-    return failure(cause, outcome);
-  }
-
-  #asked(reason: StopReason, outcome: GraphOutcome): Ending {
-    if (reason !== "interrupt") return reason;
-    try {
-      return stopped(outcome);
-    } catch (error) {
-      return failure(error, outcome);
-    }
   }
 
   /** Stores how the run ended. */

@@ -25,14 +25,18 @@ export type Graphs = ReadonlyMap<string, ServedGraph>;
 
 const graphPath = z.string().regex(/^.+:[\w$]+$/, "must look like ./file.ts:export");
 /** Part of the checkpointer's keys, between slashes. */
-const graphId = z.string().regex(/^[\w.-]+$/, "use letters, digits, '.', '_' and '-' only");
+const GRAPH_ID = /^[\w.-]+$/;
 const langgraphJson = z.looseObject({
   graphs: z
     .record(
-      graphId,
+      z.string(),
       z.union([graphPath, z.looseObject({ path: graphPath }).transform(({ path }) => path)]),
     )
-    .refine((graphs) => Object.keys(graphs).length > 0, "must name at least one graph"),
+    .refine((graphs) => Object.keys(graphs).length > 0, "must name at least one graph")
+    .refine(
+      (graphs) => Object.keys(graphs).every((id) => GRAPH_ID.test(id)),
+      "a graph id has letters, digits, '.', '_' and '-' only",
+    ),
 });
 
 /**
@@ -89,14 +93,26 @@ async function loadGraph(graphId: string, path: string, directory: string): Prom
       "Run the file with node to see the whole error.",
     );
   }
-  const exported = module[exportName];
-  const graph = await (typeof exported === "function" ? exported({ configurable: {} }) : exported);
-  if (isGraph(graph)) return graph;
+  const graph = await compiledGraph(module[exportName]);
+  if (graph !== undefined) return graph;
   throw new UserError(
     "graph_load",
-    `Graph ${graphId}: ${absolute} exports no compiled graph named ${exportName}.`,
+    `Graph ${graphId}: ${absolute} exports no graph named ${exportName}.`,
     `Export one: export const ${exportName} = new StateGraph(…).compile()`,
   );
+}
+
+/**
+ * The graph that an export stands for: itself, or what a function makes of it, a StateGraph that
+ * nobody has compiled, or LangChain's agent, which wraps a graph.
+ */
+async function compiledGraph(exported: unknown): Promise<Graph | undefined> {
+  const made = await (typeof exported === "function" ? exported({ configurable: {} }) : exported);
+  if (typeof made !== "object" || made === null) return undefined;
+  if (isGraph(made)) return made;
+  if ("compile" in made && typeof made.compile === "function") return made.compile();
+  if ("graph" in made && isGraph(made.graph)) return made.graph;
+  return undefined;
 }
 
 function isGraph(value: unknown): value is Graph {

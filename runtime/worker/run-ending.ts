@@ -1,6 +1,35 @@
-import type { RunEnding } from "./run.ts";
+import { HttpError } from "../common/errors.ts";
+import { LeaseLost } from "./checkpointer.ts";
+import type { CancelAction, RunEnding } from "./run.ts";
 import type { GraphOutcome } from "./run-graph.ts";
 import { toWireJson, wireError } from "./wire-json.ts";
+
+/** Why a graph was told to stop. */
+export type StopReason = CancelAction | "lease lost" | "worker stops";
+
+/** How an execution ended: for good, or without an end of the run. */
+export type Ending = RunEnding | Exclude<StopReason, "interrupt">;
+
+/**
+ * What an execution that did not come to its end means for the run.
+ *
+ * @param signal Its reason is a {@link StopReason}, or why the checkpointer failed.
+ */
+export function endingOf(error: unknown, signal: AbortSignal, outcome: GraphOutcome): Ending {
+  // Not what LangGraph makes of being stopped.
+  const cause: unknown = signal.aborted ? signal.reason : error;
+  if (cause instanceof LeaseLost) return "lease lost";
+  // The database was away for longer than anyone waits: the lease runs out and the run goes on.
+  if (cause instanceof HttpError && cause.status === 503) return "lease lost";
+  if (!signal.aborted || typeof cause !== "string") return failure(cause, outcome);
+  const reason = cause as StopReason;
+  if (reason !== "interrupt") return reason;
+  try {
+    return stopped(outcome);
+  } catch (unserialisable) {
+    return failure(unserialisable, outcome);
+  }
+}
 
 /** The graph came to its end, or to an interrupt. */
 export function success(outcome: GraphOutcome): RunEnding {
@@ -32,7 +61,7 @@ export function stopped(outcome: GraphOutcome): RunEnding {
 }
 
 /** The graph threw, or came to something that can't be told as JSON. */
-export function failure(error: unknown, outcome: GraphOutcome): RunEnding {
+function failure(error: unknown, outcome: GraphOutcome): RunEnding {
   const reported = wireError(error);
   return {
     status: "error",

@@ -3,16 +3,11 @@ import type { BaseMessageChunk } from "@langchain/core/messages";
 import { Command, Send } from "@langchain/langgraph";
 import type { Checkpointer } from "./checkpointer.ts";
 import type { Graph } from "./graphs.ts";
+import { type GraphEvent, MessageAssembly } from "./message-assembly.ts";
 import type { Resumption } from "./resumption.ts";
 import type { ClaimedRun, RunArguments } from "./run.ts";
 import { checkpointOf, interruptsByTask, publicConfig } from "./thread-state.ts";
 import type { CommandBody, StreamMode } from "./wire.ts";
-
-/** One thing a run tells its listeners: an SSE event name and its data. */
-export interface GraphEvent {
-  event: string;
-  data: unknown;
-}
 
 /** What a graph has come to so far: its latest state and the interrupts it waits for. */
 export interface GraphOutcome {
@@ -217,36 +212,4 @@ function publicCheckpoint(payload: object): object {
     checkpoint: checkpointOf(config),
     parent_checkpoint: checkpointOf(parentConfig),
   };
-}
-
-/** Puts message chunks together for stream mode `messages`. */
-class MessageAssembly {
-  readonly #partial = new Map<string, BaseMessageChunk>();
-  readonly #complete = new Set<string>();
-
-  add([message, metadata]: [BaseMessageChunk, object]): GraphEvent[] {
-    const { id } = message;
-    if (id === undefined || this.#complete.has(id)) return [];
-    const events: GraphEvent[] = [];
-    const soFar = this.#partial.get(id);
-    if (soFar === undefined) {
-      events.push({ event: "messages/metadata", data: { [id]: { metadata } } });
-    }
-    const isChunk = "concat" in message && typeof message.concat === "function";
-    const whole = soFar === undefined || !isChunk ? message : soFar.concat(message);
-    this.#partial.set(id, whole);
-    events.push({ event: "messages/partial", data: [whole] });
-    return events;
-  }
-
-  /** The messages of a state that are new in it. */
-  complete(values: unknown): GraphEvent | undefined {
-    const messages = (values as { messages?: { id?: string }[] } | null)?.messages;
-    if (!Array.isArray(messages)) return undefined;
-    const fresh = messages.filter(
-      (message) => message.id !== undefined && !this.#complete.has(message.id),
-    );
-    for (const { id } of fresh) if (id !== undefined) this.#complete.add(id);
-    return fresh.length > 0 ? { event: "messages/complete", data: fresh } : undefined;
-  }
 }

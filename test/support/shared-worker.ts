@@ -81,8 +81,11 @@ export async function lockThread(pool: pg.Pool, threadId: string): Promise<Threa
 
 // At the top of a module this is a hook of the whole run.
 after(async () => {
-  await (await shared)?.stop();
-  await (await server)?.stop();
+  try {
+    await (await shared)?.stop();
+  } finally {
+    await (await server)?.stop();
+  }
 });
 
 /** Somebody nobody else is, so that a test sees only what it made. */
