@@ -157,7 +157,10 @@ function roleRef(kind: "Role" | "ClusterRole", name: pulumi.Input<string>) {
 
 /** Changes when a value does and tells nothing of it. */
 function checksum(values: Record<string, pulumi.Input<string>>): pulumi.Output<string> {
-  const text = pulumi.output(values).apply((known) => JSON.stringify(known));
+  const text = pulumi.output(values).apply((known) =>
+    // In a shell's environment the same variables may stand in another order.
+    JSON.stringify(Object.entries(known).sort(([a], [b]) => (a < b ? -1 : 1))),
+  );
   return pulumi.unsecret(
     text.apply((known) => createHash("sha256").update(known).digest("hex").slice(0, 16)),
   );
