@@ -2,7 +2,7 @@
 
 -- Carries out the end of a run whose worker is gone: as it was asked to stop, or as failed with
 -- p_error. Its row and its thread are locked.
-CREATE FUNCTION end_lost_run(p_run run, p_error json) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION end_lost_run(p_run run, p_error json) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   is_failed CONSTANT boolean := p_run.cancel_action IS NULL;
 BEGIN
@@ -27,7 +27,7 @@ END $$;
 
 -- Puts runs whose lease is over back into the queue, or ends those that were tried often enough.
 -- Returns what became of each: 'pending' or 'ended'.
-CREATE FUNCTION reap_runs(p_max_attempts integer, p_error json)
+CREATE OR REPLACE FUNCTION reap_runs(p_max_attempts integer, p_error json)
 RETURNS TABLE (lost_run uuid, fate text) LANGUAGE plpgsql AS $$
 DECLARE
   candidate record;
