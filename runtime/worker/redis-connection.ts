@@ -70,7 +70,9 @@ export class RedisConnection {
 
   /** Waits a moment if Redis has just gone; false if it is away. */
   async whenReady(): Promise<boolean> {
-    const leftMs = this.#awaySince + PATIENCE_MS - Date.now();
+    // A loss is known a moment before it is told.
+    const awaySince = this.#isStanding ? Date.now() : this.#awaySince;
+    const leftMs = awaySince + PATIENCE_MS - Date.now();
     if (this.isReady || this.#isClosing || leftMs <= 0) return this.isReady;
     await new Promise<void>((resolve) => {
       const done = () => {

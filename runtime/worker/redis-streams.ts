@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { ChainableCommander } from "ioredis";
 import { z } from "zod";
 import type { Logger } from "../common/logging.ts";
@@ -16,7 +17,10 @@ const KEPT_S = 3_600;
 const KEPT_EVENTS = 50_000;
 const BATCH = 1_000;
 const PAGE = 200;
-const READ_TRIES = 3;
+/** Of one write or read, should the connection be lost meanwhile. */
+const TRIES = 3;
+/** After a failure, so that what follows knows whether the connection still stands. */
+const PAUSE_MS = 50;
 /** Redis answers, but can't write now: it is asked again after this time. */
 const RETRY_MS = 500;
 /** What Redis says of an id that is not beyond the last one of the stream. */
@@ -49,13 +53,16 @@ export class RedisStreams implements EventStore {
   readonly #gatherer = new EventGatherer<Entry>((entries) => this.#write(entries));
   #backlog: Entry[] = [];
   #retry: NodeJS.Timeout | undefined;
+  #isWriting = false;
   #lost = 0;
 
   constructor(connection: RedisConnection, prefix: string, logger: Logger) {
     this.#connection = connection;
     this.#prefix = prefix;
     this.#logger = logger;
-    connection.onReady(() => void this.#gatherer.writeNow());
+    connection.onReady(() => {
+      if (!this.#isWriting) void this.#gatherer.writeNow();
+    });
   }
 
   append(run: RecordedRun, event: RunEvent, written: () => void): Promise<void> | undefined {
@@ -101,33 +108,41 @@ export class RedisStreams implements EventStore {
   }
 
   async #page(key: string, afterId: number, beforeId: number) {
-    for (let left = READ_TRIES; left > 0 && (await this.#connection.whenReady()); left -= 1) {
+    for (let left = TRIES; left > 0 && (await this.#connection.whenReady()); left -= 1) {
       try {
         const { client } = this.#connection;
         const found = await client.xrange(key, afterId + 1, beforeId - 1, "COUNT", PAGE);
         return z.array(streamEntry).parse(found);
       } catch (error) {
-        if (isPassing(error as Error)) continue;
-        this.#logger.error({ error: (error as Error).message }, "events can't be read");
-        return [];
+        if (!isPassing(error as Error)) {
+          this.#logger.error({ error: (error as Error).message }, "events can't be read");
+          return [];
+        }
+        await delay(PAUSE_MS);
       }
     }
     return [];
   }
 
   async #write(entries: Entry[]): Promise<void> {
+    this.#isWriting = true;
+    clearTimeout(this.#retry);
     this.#backlog = this.#backlog.concat(entries);
+    let failures = 0;
     while (this.#backlog.length > 0 && (await this.#connection.whenReady())) {
       const batch = this.#backlog.slice(0, BATCH);
       const unwritten = await this.#send(batch);
       this.#backlog = unwritten.concat(this.#backlog.slice(batch.length));
-      if (unwritten.length > 0 && this.#connection.isReady) {
-        clearTimeout(this.#retry);
-        this.#retry = setTimeout(() => void this.#gatherer.writeNow(), RETRY_MS);
-        break;
-      }
+      if (unwritten.length === 0) continue;
+      failures += 1;
+      // A lost connection is known by then. If it stands, it is Redis that can't write now.
+      await delay(PAUSE_MS);
+      if (failures < TRIES && !this.#connection.isReady) continue;
+      this.#retry = setTimeout(() => void this.#gatherer.writeNow(), RETRY_MS);
+      break;
     }
     this.#bound();
+    this.#isWriting = false;
   }
 
   /** Returns what has to be tried again. */

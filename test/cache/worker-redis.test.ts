@@ -1,7 +1,10 @@
 import { expect } from "chai";
+import { hashToken } from "../../runtime/common/identity.ts";
+import { createRedisUsers } from "../../runtime/provisioner/redis-user.ts";
 import { eventually } from "../support/eventually.ts";
+import { REDIS_PREFIX } from "../support/redis.ts";
 import { Listener, type Replicas, startEvents, startReplicas, upTo } from "../support/replicas.ts";
-import { jsonOf } from "../support/worker.ts";
+import { jsonOf, startWorker } from "../support/worker.ts";
 import { expectRisingIds } from "../support/worker-events.ts";
 
 describe("two workers of an agent over Redis", () => {
@@ -97,9 +100,26 @@ describe("two workers of an agent over Redis", () => {
 
   it("need no right beyond those that are documented", async () => {
     const { a, b, redis } = replicas;
-    const log = (await redis.admin.acl("LOG")) as unknown[];
-    expect(log).to.deep.equal([]);
+    expect(await redis.admin.acl("LOG")).to.deep.equal([]);
     expect(a.log + b.log).to.not.match(/"level":50/);
+  });
+
+  it("do with the user that the provisioner makes", async () => {
+    const { a, postgres, redis } = replicas;
+    await createRedisUsers(redis.admin).ensure("made", REDIS_PREFIX, [hashToken("of-made")]);
+    const url = new URL(redis.url);
+    url.username = "made";
+    url.password = "of-made";
+    const c = await startWorker(postgres, { REDIS_URL: url.href, REDIS_PREFIX });
+    try {
+      const heard = await Listener.open(a, await startEvents(c, { count: 20 }));
+      await heard.ended;
+      expect(heard.numbers).to.deep.equal(upTo(20));
+      expect(await redis.admin.acl("LOG")).to.deep.equal([]);
+      expect(c.log).to.not.match(/"level":50/);
+    } finally {
+      await c.stop();
+    }
   });
 
   it("hear nothing of another agent", async () => {
