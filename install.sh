@@ -134,6 +134,7 @@ require_node
 )
 export PATH="$ROOT/node_modules/.bin:$PATH"
 if [ "$embedded" = yes ]; then
-  exec node --max-semi-space-size=2 "$ROOT/runtime/embedded/main.ts" "$@"
+  # An agent can send signals; this one would open a debugger into every secret.
+  exec node --disable-sigusr1 --max-semi-space-size=2 "$ROOT/runtime/embedded/main.ts" "$@"
 fi
 exec node "$ROOT/installer/main.ts" "$@"

@@ -20,17 +20,29 @@ export function createPool(
     max: options.max ?? 10,
     application_name: options.applicationName,
     connectionTimeoutMillis: 5_000,
+    // A server that vanished says nothing: without these a statement would wait for ever.
+    keepAlive: true,
+    query_timeout: QUERY_TIMEOUT_MS,
     ...(options.synchronousCommit === false && { options: "-c synchronous_commit=off" }),
   });
   pool.on("error", (error) => logger.warn({ error: error.message }, "database connection lost"));
   return pool;
 }
 
+/** No statement of ours takes this long on a server that is well. */
+const QUERY_TIMEOUT_MS = 30_000;
+
 /** SQLSTATE classes and system codes that say "the server went away or is not up yet". */
-const LOST_SQLSTATES = new Set(["57P01", "57P02", "57P03", "08000", "08003", "08006", "25006"]);
-const LOST_SYSTEM_CODES = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOENT"]);
+const LOST_SQLSTATES = new Set([
+  ...["57P01", "57P02", "57P03", "53300", "25006"],
+  ...["08000", "08001", "08003", "08004", "08006"],
+]);
+const LOST_SYSTEM_CODES = new Set([
+  ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOENT"],
+  ...["EAI_AGAIN", "ENOTFOUND", "EHOSTUNREACH", "ENETUNREACH"],
+]);
 const LOST_MESSAGES =
-  /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error/;
+  /Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error/;
 
 /** True where the statement failed because of the connection, not because of what it said. */
 export function isConnectionLoss(error: unknown): boolean {

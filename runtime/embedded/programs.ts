@@ -5,7 +5,7 @@ import { type DataPaths, logFile } from "./data-directory.ts";
 import type { Role } from "./database.ts";
 import { Program } from "./program.ts";
 import type { Secrets } from "./secrets.ts";
-import { confinement } from "./worker-permissions.ts";
+import { confinement, NO_DEBUGGER_BY_SIGNAL } from "./worker-permissions.ts";
 
 /** The fixed token of local installations, for calls and for the model gateway alike. */
 export const DEV_TOKEN = "local-dev-token";
@@ -19,7 +19,7 @@ const LOOPBACK = "127.0.0.1";
  * Node's default of 16 MiB makes an idle program a third larger than it has to be: what it made
  * while loading stays until a collection that never comes.
  */
-const NODE_FLAGS = ["--max-semi-space-size=4"];
+const NODE_FLAGS = ["--max-semi-space-size=4", NO_DEBUGGER_BY_SIGNAL];
 /** What every program may inherit; tracing goes by the standard `OTEL_*` variables. */
 const INHERITED = /^(?:PATH|LANG|LC_\w+|TZ|LOG_LEVEL|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|OTEL_\w+)$/;
 /** `OPENAI_…` of `OPENAI_API_KEY`: a provider's base URL and options go where its key goes. */

@@ -2,6 +2,12 @@ import { existsSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /**
+ * SIGUSR1 opens Node's debugger, and the permission model does not keep code from sending signals:
+ * an agent could take over any program of its account that lacks this flag.
+ */
+export const NO_DEBUGGER_BY_SIGNAL = "--disable-sigusr1";
+
+/**
  * Node's flags that confine a process which runs agents: it may read the code that it needs and
  * nothing else; it may not write, start processes or threads, or load native code. It keeps the
  * network. Node calls this a seat belt for trusted code, not a sandbox, and so do we.
@@ -24,7 +30,13 @@ export function confinement(
     ...librariesAbove(agentsDirectory),
     ...files,
   ];
-  return ["--permission", ...allowed(readable).map((path) => `--allow-fs-read=${path}`)];
+  return [
+    "--permission",
+    NO_DEBUGGER_BY_SIGNAL,
+    // SQLite opens files without asking the permission model.
+    "--no-experimental-sqlite",
+    ...allowed(readable).map((path) => `--allow-fs-read=${path}`),
+  ];
 }
 
 /** A linked directory is needed by both of its names: the link is found, the target is loaded. */

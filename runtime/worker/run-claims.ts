@@ -128,7 +128,10 @@ export class RunClaims {
   /** Forgets outputs, ephemeral runs and events that nobody will ask for any more. */
   async purge(): Promise<void> {
     for (const [name, text] of Object.entries(sql.PURGES)) {
-      await this.#query(PATIENCE_MS, name, text, []);
+      let purged: number | null;
+      do {
+        ({ rowCount: purged } = await this.#query(PATIENCE_MS, name, text, []));
+      } while (purged === sql.PURGE_LIMIT);
     }
   }
 

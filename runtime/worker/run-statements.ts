@@ -101,20 +101,22 @@ export const DELETE = `
     WHERE tenant = $1 AND graph_id = $2 AND run_id = $3 AND thread_id = $4
       AND status NOT IN ('pending', 'running')`;
 
+/** So many rows a statement: a longer one would hold back vacuum and others. */
+export const PURGE_LIMIT = 10_000;
 // A run's error is kept as long as the run: the thread's values could not stand in for it.
 export const PURGES = {
   "purge-ephemeral": `
     DELETE FROM run WHERE ctid = ANY(ARRAY(
       SELECT ctid FROM run
         WHERE output IS NOT NULL AND ephemeral AND updated_at < now() - interval '10 minutes'
-        LIMIT 10000))`,
+        LIMIT ${PURGE_LIMIT}))`,
   "purge-outputs": `
     UPDATE run SET output = NULL WHERE ctid = ANY(ARRAY(
       SELECT ctid FROM run
         WHERE output IS NOT NULL AND NOT ephemeral AND status <> 'error'
           AND updated_at < now() - interval '10 minutes'
-        LIMIT 10000))`,
+        LIMIT ${PURGE_LIMIT}))`,
   "purge-events": `
     DELETE FROM run_event WHERE ctid = ANY(ARRAY(
-      SELECT ctid FROM run_event WHERE created_at < now() - interval '1 hour' LIMIT 10000))`,
+      SELECT ctid FROM run_event WHERE created_at < now() - interval '1 hour' LIMIT ${PURGE_LIMIT}))`,
 };

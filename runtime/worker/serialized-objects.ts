@@ -31,17 +31,35 @@ export async function refuseSerializedObjects(body: unknown, text: string): Prom
   }
 }
 
+/** A value of the body and the way to it, linked so that a wide and deep body costs no more memory. */
+interface Step {
+  value: object;
+  key: string | number;
+  parent: Step | undefined;
+}
+
 function* serializedObjects(body: unknown): Generator<Found> {
-  const open: { place: (string | number)[]; value: unknown }[] = [{ place: [], value: body }];
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    const { place, value } = next;
-    if (typeof value !== "object" || value === null) continue;
-    if (isSerialized(value)) yield { place, record: value };
+  const open: Step[] = isObject(body) ? [{ value: body, key: "", parent: undefined }] : [];
+  for (let step = open.pop(); step !== undefined; step = open.pop()) {
+    const { value } = step;
+    if (isSerialized(value)) yield { place: placeOf(step), record: value };
     const isList = Array.isArray(value);
     for (const [key, entry] of Object.entries(value)) {
-      open.push({ place: [...place, isList ? Number(key) : key], value: entry });
+      if (isObject(entry))
+        open.push({ value: entry, key: isList ? Number(key) : key, parent: step });
     }
   }
+}
+
+function placeOf(step: Step): (string | number)[] {
+  const place: (string | number)[] = [];
+  for (let at: Step | undefined = step; at?.parent !== undefined; at = at.parent)
+    place.push(at.key);
+  return place.reverse();
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
 }
 
 function isSerialized(value: object): value is { id: unknown[] } {

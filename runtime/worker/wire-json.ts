@@ -1,3 +1,5 @@
+import { inspect } from "node:util";
+
 /**
  * JSON as the LangGraph SDKs read it: a LangChain message becomes its plain dictionary
  * (`{"type": "ai", "content": …}`) instead of LangChain's serialisation of the class.
@@ -9,7 +11,7 @@ export function toWireJson(value: unknown): string {
 /** An error as a run reports it: `{"error": class name, "message"}`. */
 export function wireError(error: unknown): { error: string; message: string } {
   if (error instanceof Error) return { error: error.name, message: error.message };
-  return { error: "Error", message: typeof error === "string" ? error : JSON.stringify(error) };
+  return { error: "Error", message: typeof error === "string" ? error : inspect(error) };
 }
 
 // JSON.stringify hands over the result of a message's toJSON; its holder still has the message.

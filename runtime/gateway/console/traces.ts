@@ -15,7 +15,12 @@ export interface TracesDeps {
   curlFor: (c: Context) => string;
 }
 
-const text = z.string().max(200).catch("");
+/** PostgreSQL knows no U+0000, so nothing can contain it. */
+const text = z
+  .string()
+  .max(200)
+  .transform((words) => words.replaceAll("\0", ""))
+  .catch("");
 const listQuery = z.object({
   q: text.optional(),
   graph: text.optional(),
