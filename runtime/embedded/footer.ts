@@ -49,8 +49,8 @@ ${curl(`${base}/v1/chat/completions`, [`Authorization: Bearer ${token}`], comple
   Logs           ${options.logs}
   Stop           Ctrl-C (data and threads stay)
 
-Agents run under Node's permission model only: no files beyond their code, no processes, but the
-whole network. That is not a sandbox. Run only agents that you trust here.`;
+Agents run under Node's permission model only: no files beyond their code, no new processes, but the
+whole network, local sockets and signals. That is not a sandbox. Run only agents that you trust here.`;
 }
 
 /** A shell line that can be pasted as it stands. */

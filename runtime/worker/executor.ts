@@ -1,13 +1,12 @@
 import { type Span, type Tracer, trace } from "@opentelemetry/api";
 import type pg from "pg";
-import { HttpError } from "../common/errors.ts";
 import type { Logger } from "../common/logging.ts";
 import { contextOf } from "../common/telemetry.ts";
-import { Checkpointer, LeaseLost } from "./checkpointer.ts";
+import { Checkpointer } from "./checkpointer.ts";
 import type { EventBus, RunPublisher } from "./event-bus.ts";
 import { type Graphs, graphOf } from "./graphs.ts";
 import { resumption } from "./resumption.ts";
-import type { CancelAction, ClaimedRun, RunEnding } from "./run.ts";
+import type { ClaimedRun } from "./run.ts";
 import type { RunClaims } from "./run-claims.ts";
 import { withinRun } from "./run-context.ts";
 import { type Ending, endingOf, type StopReason, stopped, success } from "./run-ending.ts";
