@@ -129,5 +129,5 @@ async function alone(url: string, schema: string, work: () => Promise<void>): Pr
   }
 }
 
-/** duplicate_table and the unique violation of a race in the catalogue. */
-const MADE_BY_ANOTHER = new Set(["42P07", "23505"]);
+/** duplicate_table, duplicate_object (its row type) and the unique violation of a race in the catalogue. */
+const MADE_BY_ANOTHER = new Set(["42P07", "42710", "23505"]);

@@ -1,7 +1,14 @@
 import type { RequestListener } from "node:http";
 import { expect } from "chai";
+import { Client } from "undici";
 import { eventually } from "../support/eventually.ts";
-import { gatewayDeps, type Listening, startGateway, startUpstream } from "../support/gateway.ts";
+import {
+  CALL_HEADERS,
+  gatewayDeps,
+  type Listening,
+  startGateway,
+  startUpstream,
+} from "../support/gateway.ts";
 import { answerOf, send, textOf } from "../support/raw-http.ts";
 
 const LIMIT_BYTES = 1024 * 1024;
@@ -61,6 +68,27 @@ describe("what goes through the gateway", () => {
     expect(await first.promise).to.equal("begin");
     call.end("end");
     expect(await textOf(await answerOf(call))).to.equal("done");
+  });
+
+  it("bodies of all sizes arrive whole, one after the other on one connection", async () => {
+    const sockets = new Set<unknown>();
+    handler = (incoming, outgoing) => {
+      incoming.pipe(outgoing);
+    };
+    const client = new Client(gateway.url.origin);
+    client.on("connect", () => sockets.add({}));
+    for (const length of [0, 1, 100, 16_384, 65_536, 200_000, 1]) {
+      const body = "x".repeat(length);
+      const answer = await client.request({
+        method: "POST",
+        path: "/echo",
+        headers: { ...CALL_HEADERS, host: "agents.localhost" },
+        body,
+      });
+      expect(await answer.body.text()).to.equal(body);
+    }
+    expect(sockets.size).to.equal(1);
+    await client.close();
   });
 
   it("large bodies arrive whole, in both directions", async () => {
