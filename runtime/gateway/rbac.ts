@@ -1,9 +1,4 @@
-/** A rule of a Kubernetes role, as far as ours need it. */
-export interface AccessRule {
-  apiGroups: string[];
-  resources: string[];
-  verbs: string[];
-}
+import type { AccessRule } from "../common/kubernetes/access-rule.ts";
 
 const GATEWAY_API = "gateway.networking.k8s.io";
 
