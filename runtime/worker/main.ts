@@ -89,6 +89,7 @@ async function main(): Promise<void> {
   await bus.start();
   queue.start();
   let deadline = 0;
+  let queueStopped: Promise<void> | undefined;
   await serve({
     fetch: app.fetch,
     hosts: config.BIND_ADDRESSES,
@@ -98,11 +99,11 @@ async function main(): Promise<void> {
     beforeDrain: () => {
       isStopping = true;
       deadline = Date.now() + config.DRAIN_MS;
-      queue.stop();
+      queueStopped = queue.stop();
     },
     afterDrain: async () => {
       const leave = async () => {
-        await executor.drain(deadline);
+        await Promise.all([queueStopped, executor.drain(deadline)]);
         queue.close();
         await bus.close();
         await Promise.all([pool.end(), telemetry.shutdown()]);

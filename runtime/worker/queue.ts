@@ -29,7 +29,8 @@ export class Queue {
   readonly #timers: NodeJS.Timeout[] = [];
   #reserved = 0;
   #mayWait = true;
-  #isClaiming = false;
+  /** Set while this worker asks the database for runs. */
+  #claiming: Promise<void> | undefined;
   #isStopping = false;
 
   constructor(
@@ -75,10 +76,14 @@ export class Queue {
     this.#reserved -= 1;
   }
 
-  /** Takes no more runs; those under way go on. */
-  stop(): void {
+  /**
+   * Takes no more runs; those under way go on. What the database hands out meanwhile goes back to
+   * the queue: resolves when nothing is on its way any more.
+   */
+  async stop(): Promise<void> {
     this.#isStopping = true;
     for (const timer of this.#timers.slice(0, 1)) clearInterval(timer);
+    await this.#claiming;
   }
 
   /** Ends the leases' renewal as well. */
@@ -98,10 +103,9 @@ export class Queue {
 
   #fill(mayWait: boolean): void {
     this.#mayWait ||= mayWait;
-    if (!this.#mayWait || this.#isClaiming || this.#isStopping || this.#room <= 0) return;
-    this.#isClaiming = true;
-    void this.#logged(() => this.#claim()).finally(() => {
-      this.#isClaiming = false;
+    if (!this.#mayWait || this.#claiming || this.#isStopping || this.#room <= 0) return;
+    this.#claiming = this.#logged(() => this.#claim()).finally(() => {
+      this.#claiming = undefined;
     });
   }
 
@@ -110,6 +114,7 @@ export class Queue {
       this.#mayWait = false;
       const room = this.#room;
       const runs = await this.#claimRuns(room);
+      if (this.#isStopping) return this.#giveBack(runs);
       for (const run of runs) void this.#executor.start(run);
       if (runs.length === room) this.#mayWait = true;
     } while (this.#mayWait && this.#room > 0 && !this.#isStopping);
@@ -123,6 +128,12 @@ export class Queue {
       if ((error as { code?: string }).code === "23505") return [];
       throw error;
     }
+  }
+
+  /** They were claimed while this worker was told to stop: nobody has to wait for their leases. */
+  async #giveBack(runs: ClaimedRun[]): Promise<void> {
+    await Promise.all(runs.map((run) => this.#claims.release(run)));
+    if (runs.length > 0) this.#bus.announceQueued();
   }
 
   /** Renews leases; stops what was cancelled or went to another worker. */

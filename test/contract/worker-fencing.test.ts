@@ -223,4 +223,31 @@ describe("a worker that is told to stop", () => {
     const values = await jsonOf(pair.b.call(caller, "GET", `${place}/join`));
     expect(values.done).to.deep.equal(["first a", "second a"]);
   });
+
+  it("gives back what the database hands out after that", async () => {
+    await pair.b.kill();
+    const client = await pair.a.client(caller);
+    const { thread_id } = await client.threads.create();
+    const later = { input: { ...input("a"), gate: null }, afterSeconds: 3_600 };
+    const run = await client.runs.create(thread_id, "steps", later);
+    const lock = await pair.lockRuns();
+    await lock.query("UPDATE worker.run SET available_at = now() WHERE run_id = $1", [run.run_id]);
+    await eventually("it asks for runs", async () => {
+      const { rowCount } = await pair.query(
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%SKIP LOCKED%'",
+      );
+      return rowCount !== 0;
+    });
+    const told = pair.a.log.length;
+    const stopped = pair.a.stop();
+    await eventually("it was told", () => pair.a.log.slice(told).includes("stopping"));
+    await lock.release();
+    expect(await stopped).to.equal(0);
+
+    const { rows } = await pair.query(
+      "SELECT status, attempt, released FROM worker.run WHERE run_id = $1",
+      [run.run_id],
+    );
+    expect(rows).to.deep.equal([{ status: "pending", attempt: 1, released: 1 }]);
+  });
 });

@@ -11,11 +11,11 @@ export interface SharedWorker {
   /** Looks into the database as its superuser. */
   query(text: string, values?: unknown[]): Promise<pg.QueryResult>;
   /** Holds a thread's row, so that whoever wants to end a run on it has to wait. */
-  lockThread(threadId: string): Promise<ThreadLock>;
+  lockThread(threadId: string): Promise<HeldLock>;
   stop(): Promise<void>;
 }
 
-export interface ThreadLock {
+export interface HeldLock {
   isWaitedFor(): Promise<boolean>;
   /** Ends the sessions that wait for it: the server does not notice that a client was killed. */
   endWaiting(): Promise<void>;
@@ -57,10 +57,19 @@ async function start(): Promise<SharedWorker> {
   };
 }
 
-export async function lockThread(pool: pg.Pool, threadId: string): Promise<ThreadLock> {
+export async function lockThread(pool: pg.Pool, threadId: string): Promise<HeldLock> {
+  return lock(pool, "SELECT 1 FROM worker.thread WHERE thread_id = $1 FOR UPDATE", [threadId]);
+}
+
+/** Holds all runs, so that whoever wants to take one from the queue has to wait. */
+export async function lockRuns(pool: pg.Pool): Promise<HeldLock> {
+  return lock(pool, "LOCK TABLE worker.run IN ACCESS EXCLUSIVE MODE");
+}
+
+async function lock(pool: pg.Pool, text: string, values: unknown[] = []): Promise<HeldLock> {
   const client = await pool.connect();
   await client.query("BEGIN");
-  await client.query("SELECT 1 FROM worker.thread WHERE thread_id = $1 FOR UPDATE", [threadId]);
+  await client.query(text, values);
   const { rows } = await client.query("SELECT pg_backend_pid() AS pid");
   return {
     async isWaitedFor() {

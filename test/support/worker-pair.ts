@@ -1,6 +1,6 @@
 import pg from "pg";
 import { eventually } from "./eventually.ts";
-import { lockThread, sharedPostgres, type ThreadLock } from "./shared-worker.ts";
+import { type HeldLock, lockRuns, lockThread, sharedPostgres } from "./shared-worker.ts";
 import { Journal, TestWorker } from "./worker.ts";
 
 /** Short enough for tests, long enough for a busy machine. */
@@ -42,8 +42,12 @@ export class WorkerPair {
     return this.#pool.query(text, values);
   }
 
-  lockThread(threadId: string): Promise<ThreadLock> {
+  lockThread(threadId: string): Promise<HeldLock> {
     return lockThread(this.#pool, threadId);
+  }
+
+  lockRuns(): Promise<HeldLock> {
+    return lockRuns(this.#pool);
   }
 
   /** As a test expects them: the first one runs, the second one does not. */
