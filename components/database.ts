@@ -181,11 +181,11 @@ export function postgresPod(
   };
 }
 
-/** Runs once, on an empty volume. Passwords come from the environment, never from this text. */
-const FIRST_START = `set -eu
-psql -v ON_ERROR_STOP=1 -U "$POSTGRES_USER" -d "$POSTGRES_DB" \\
-  -v model_gateway="$MODEL_GATEWAY_PASSWORD" -v provisioner="$PROVISIONER_PASSWORD" <<'SQL'
-REVOKE ALL ON DATABASE ${DATABASE_NAME} FROM PUBLIC;
+/**
+ * Rights of the platform's own roles. `psql` fills in the passwords, which come from the
+ * environment. The model gateway's migrations let `token_issuer` at the table of tokens.
+ */
+export const FIRST_START_SQL = `REVOKE ALL ON DATABASE ${DATABASE_NAME} FROM PUBLIC;
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
 
 CREATE ROLE model_gateway LOGIN PASSWORD :'model_gateway';
@@ -193,11 +193,19 @@ GRANT CONNECT ON DATABASE ${DATABASE_NAME} TO model_gateway;
 CREATE SCHEMA model_gateway AUTHORIZATION model_gateway;
 ALTER ROLE model_gateway SET search_path = model_gateway;
 
--- Makes the agents' roles and schemas, and enters their tokens.
+-- Makes the agents' roles and schemas.
 CREATE ROLE provisioner LOGIN CREATEROLE PASSWORD :'provisioner';
 GRANT CONNECT, CREATE ON DATABASE ${DATABASE_NAME} TO provisioner WITH GRANT OPTION;
-GRANT USAGE ON SCHEMA model_gateway TO provisioner;
-ALTER DEFAULT PRIVILEGES FOR ROLE model_gateway IN SCHEMA model_gateway
-  GRANT SELECT, INSERT, UPDATE ON TABLES TO provisioner;
-SQL
+
+-- Enters the agents' tokens, and sees nothing else of the model gateway's.
+CREATE ROLE token_issuer NOLOGIN;
+GRANT USAGE ON SCHEMA model_gateway TO token_issuer;
+GRANT token_issuer TO provisioner;
+`;
+
+/** Runs once, on an empty volume. Passwords come from the environment, never from this text. */
+const FIRST_START = `set -eu
+psql -v ON_ERROR_STOP=1 -U "$POSTGRES_USER" -d "$POSTGRES_DB" \\
+  -v model_gateway="$MODEL_GATEWAY_PASSWORD" -v provisioner="$PROVISIONER_PASSWORD" <<'SQL'
+${FIRST_START_SQL}SQL
 `;

@@ -108,14 +108,14 @@ export class PlatformRelease extends pulumi.ComponentResource {
   }
 }
 
-/**
- * A database that somebody else runs. Its URL is the provisioner's role; the model gateway's role
- * and schema are made beforehand (docs/external-database.md).
- */
+/** A database that somebody else runs, with the roles of docs/external-database.md. */
 function externalDatabase({ database }: StackConfiguration) {
-  if (database === undefined) return undefined;
-  const url = pulumi.secret(database.url);
-  return { modelGatewayUrl: url, provisionerUrl: url };
+  return (
+    database && {
+      modelGatewayUrl: pulumi.secret(database.modelGatewayUrl),
+      provisionerUrl: pulumi.secret(database.url),
+    }
+  );
 }
 
 function externalCache({ cache }: StackConfiguration) {

@@ -4,6 +4,11 @@ import { type ArtifactName, IMAGES, type ImageName } from "./artifacts.ts";
 
 const PROVIDER_VARIABLE = /^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/;
 
+const postgresUrl = z.url({
+  protocol: /^postgres(ql)?$/,
+  error: ({ input }) => (input === undefined ? "is missing" : "must be a postgres:// URL"),
+});
+
 /** What a stack may set, `platform:<key>`. Objects are JSON or YAML maps in the stack's file. */
 export const stackSchema = z
   .strictObject({
@@ -61,7 +66,8 @@ export const stackSchema = z
     samples: z.boolean().default(true),
     agentsNamespace: z.string().default("default"),
     devTokens: z.boolean().default(false),
-    database: z.strictObject({ url: z.url({ protocol: /^postgres(ql)?$/ }) }).optional(),
+    /** A PostgreSQL that somebody else runs: the provisioner's role and the model gateway's own. */
+    database: z.strictObject({ url: postgresUrl, modelGatewayUrl: postgresUrl }).optional(),
     cache: z.strictObject({ url: z.url({ protocol: /^rediss?$/ }) }).optional(),
     oidc: z.strictObject({ issuer: z.string(), audience: z.string(), jwksUri: z.url() }).optional(),
     replicas: z.number().int().min(1).default(1),
@@ -74,6 +80,11 @@ export const stackSchema = z
       message: `needs at least one of ${PROVIDER_VARIABLES.join(", ")} (or set platform:demo)`,
     },
   )
+  .refine(({ database }) => database === undefined || !isSameRole(database), {
+    path: ["database", "modelGatewayUrl"],
+    message:
+      "logs in as the role of platform:database.url: give the model gateway a role of its own, since that one may make roles (docs/external-database.md)",
+  })
   .refine(({ cluster, kubeContext }) => cluster === "kind" || kubeContext !== undefined, {
     path: ["kubeContext"],
     message: "is needed where platform:cluster is existing: name the context to install into",
@@ -86,6 +97,11 @@ export const stackSchema = z
     path: ["oidc"],
     message: "is needed where platform:cluster is existing: it says whose tokens to accept",
   });
+
+/** By the name alone: two databases of one server share their roles. */
+function isSameRole(database: { url: string; modelGatewayUrl: string }): boolean {
+  return new URL(database.url).username === new URL(database.modelGatewayUrl).username;
+}
 
 export type StackConfiguration = z.output<typeof stackSchema>;
 

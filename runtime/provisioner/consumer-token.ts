@@ -8,7 +8,7 @@ export interface ConsumerTokens {
   disable(hash: string): Promise<void>;
 }
 
-/** @param pool A role that may SELECT, INSERT and UPDATE the model gateway's table of tokens. */
+/** @param pool A member of `token_issuer`, which the model gateway lets at its table of tokens. */
 export function createConsumerTokens(pool: Pool): ConsumerTokens {
   return {
     async ensure(hashes, tenant, graphId) {

@@ -13,7 +13,8 @@ const text = readFileSync(join(CHECKOUT, FILE), "utf8");
 /** What a user would answer to the file's commands. */
 const ANSWERS: Record<string, string> = {
   "platform:providers.OPENAI_API_KEY": `${CANARY}-openai`,
-  "platform:database.url": `postgres://platform:${CANARY}@db.example.com:5432/platform`,
+  "platform:database.url": `postgres://provisioner:${CANARY}-admin@db.example.com:5432/platform`,
+  "platform:database.modelGatewayUrl": `postgres://model_gateway:${CANARY}-own@db.example.com:5432/platform`,
   "platform:cache.url": `rediss://admin:${CANARY}@cache.example.com:6380`,
 };
 
@@ -23,14 +24,12 @@ function secretsOfCommands(): Record<string, string> {
     ([, path = ""]) => path,
   );
   expect(paths).to.have.members(Object.keys(ANSWERS));
-  return asText(
-    Object.fromEntries(
-      paths.map((path) => {
-        const [key = "", field = ""] = path.split(".");
-        return [key, { [field]: ANSWERS[path] }];
-      }),
-    ),
-  );
+  const values: Record<string, Record<string, unknown>> = {};
+  for (const path of paths) {
+    const [key = "", field = ""] = path.split(".");
+    values[key] = { ...values[key], [field]: ANSWERS[path] };
+  }
+  return asText(values);
 }
 
 describe("the example of a stack for an existing cluster", () => {
@@ -86,6 +85,23 @@ describe("the example of a stack for an existing cluster", () => {
       ).to.deep.equal([]);
     }
     expect(JSON.stringify(resources.map(({ inputs }) => plain(inputs)))).to.include(CANARY);
+  });
+
+  it("gives the provisioner's database role to the provisioner alone, and the model gateway its own", async () => {
+    const made = await runProgram(
+      { ...configOf(FILE), ...secretsOfCommands() },
+      { stack: "production" },
+    );
+    const holdersOf = (value: string) =>
+      made.resources
+        .filter(({ inputs }) => JSON.stringify(plain(inputs)).includes(value))
+        .map(({ name }) => name);
+    expect(holdersOf(`${CANARY}-admin`)).to.deep.equal([
+      "platform-provisioner-program-environment",
+    ]);
+    expect(holdersOf(`${CANARY}-own`)).to.deep.equal([
+      "platform-model-gateway-program-environment",
+    ]);
   });
 
   it("accepts its issuer's tokens and no dev token", () => {

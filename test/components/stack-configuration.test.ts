@@ -78,6 +78,21 @@ const WRONG: [string, Record<string, unknown>, string][] = [
   ],
   ["a database without a URL", { "platform:database": { host: SECRET } }, "platform:database.url"],
   [
+    "a database without a role for the model gateway",
+    { "platform:database": { url: "postgres://provisioner:CANARY@db/x" } },
+    "platform:database.modelGatewayUrl",
+  ],
+  [
+    "a database with one role for both programs",
+    {
+      "platform:database": {
+        url: "postgres://provisioner:CANARY@db/x",
+        modelGatewayUrl: "postgres://provisioner:CANARY@db/x",
+      },
+    },
+    "platform:database.modelGatewayUrl",
+  ],
+  [
     "a cache of another make",
     { "platform:cache": { url: "memcached://CANARY@cache" } },
     "platform:cache.url",
