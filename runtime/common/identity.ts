@@ -11,10 +11,15 @@ export interface Identity {
 
 /** Carries the signed assertion from the gateway to a worker, and from there to the model gateway. */
 export const ASSERTION_HEADER = "x-platform-assertion";
+/** Proves to the model gateway that the front door sent a call, though nobody vouches for its caller. */
+export const FRONT_DOOR_HEADER = "x-platform-front-door";
 /** Every header of this prefix is the platform's own: stripped from what a client sends. */
 export const PLATFORM_HEADER_PREFIX = "x-platform-";
 
 const ISSUER = "platform-gateway";
+/** Another issuer than that of assertions, so that neither can pass for the other. */
+const FRONT_DOOR_ISSUER = "platform-front-door";
+const FRONT_DOOR_AUDIENCE = "model-gateway";
 const LIFETIME_S = 60;
 /** An assertion is reused for this long, so that it always has time left when a worker checks it. */
 const REUSE_MS = 30_000;
@@ -25,28 +30,36 @@ const claims = z.object({ tenant: z.string().min(1), sub: z.string().min(1), aud
 /** Signs who the caller is for one graph: an EdDSA JWT, audience = graph id, 60 s, cached. */
 export interface AssertionSigner {
   sign(identity: Identity, graphId: string): Promise<string>;
+  /** What {@link FRONT_DOOR_HEADER} carries: that the gateway sent the call, and no more. */
+  signFrontDoor(): Promise<string>;
 }
 
 /** @param privateKeyPem PKCS#8 PEM of an Ed25519 key. */
 export async function createAssertionSigner(privateKeyPem: string): Promise<AssertionSigner> {
   const key = await importPKCS8(privateKeyPem, ALGORITHM);
   const cache = new Map<string, { token: string; until: number }>();
+  async function cached(cacheKey: string, claims: () => SignJWT): Promise<string> {
+    const known = cache.get(cacheKey);
+    if (known !== undefined && known.until > Date.now()) return known.token;
+    const token = await claims()
+      .setProtectedHeader({ alg: ALGORITHM })
+      .setIssuedAt()
+      .setExpirationTime(`${LIFETIME_S}s`)
+      .sign(key);
+    if (cache.size >= CACHE_LIMIT) cache.clear();
+    cache.set(cacheKey, { token, until: Date.now() + REUSE_MS });
+    return token;
+  }
   return {
-    async sign({ tenant, subject }, graphId) {
-      const cacheKey = JSON.stringify([tenant, subject, graphId]);
-      const cached = cache.get(cacheKey);
-      if (cached !== undefined && cached.until > Date.now()) return cached.token;
-      const token = await new SignJWT({ tenant })
-        .setProtectedHeader({ alg: ALGORITHM })
-        .setIssuer(ISSUER)
-        .setSubject(subject)
-        .setAudience(graphId)
-        .setIssuedAt()
-        .setExpirationTime(`${LIFETIME_S}s`)
-        .sign(key);
-      if (cache.size >= CACHE_LIMIT) cache.clear();
-      cache.set(cacheKey, { token, until: Date.now() + REUSE_MS });
-      return token;
+    sign({ tenant, subject }, graphId) {
+      return cached(JSON.stringify([tenant, subject, graphId]), () =>
+        new SignJWT({ tenant }).setIssuer(ISSUER).setSubject(subject).setAudience(graphId),
+      );
+    },
+    signFrontDoor() {
+      return cached("", () =>
+        new SignJWT().setIssuer(FRONT_DOOR_ISSUER).setAudience(FRONT_DOOR_AUDIENCE),
+      );
     },
   };
 }
@@ -65,12 +78,17 @@ export interface AssertionVerifier {
    * for whom it was, and gives no access by it.
    */
   attribute(token: string): Promise<Assertion>;
+  /** Whether this is a proof of {@link AssertionSigner.signFrontDoor} that still holds. */
+  isFrontDoor(token: string): Promise<boolean>;
 }
 
 /** @param publicKeyPem SPKI PEM of the Ed25519 key that the gateway signs with. */
 export async function createAssertionVerifier(publicKeyPem: string): Promise<AssertionVerifier> {
   const key = await importSPKI(publicKeyPem, ALGORITHM);
   const cache = new Map<string, { assertion: Assertion; until: number }>();
+  // A signature stays right, and a run's calls all carry the same assertion.
+  const attributed = new Map<string, Assertion>();
+  let frontDoor = { token: "", until: 0 };
   return {
     async verify(token, graphIds) {
       if (token === undefined || token === "") {
@@ -87,7 +105,19 @@ export async function createAssertionVerifier(publicKeyPem: string): Promise<Ass
       return assertion;
     },
     async attribute(token) {
-      return (await readAssertion(token, key, Number.MAX_SAFE_INTEGER)).assertion;
+      const known = attributed.get(token);
+      if (known !== undefined) return known;
+      const { assertion } = await readAssertion(token, key, Number.MAX_SAFE_INTEGER);
+      if (attributed.size >= CACHE_LIMIT) attributed.clear();
+      attributed.set(token, assertion);
+      return assertion;
+    },
+    async isFrontDoor(token) {
+      if (token === frontDoor.token && frontDoor.until > Date.now()) return true;
+      const expires = await readFrontDoor(token, key);
+      if (expires === undefined) return false;
+      frontDoor = { token, until: expires * 1000 };
+      return true;
     },
   };
 }
@@ -117,6 +147,22 @@ async function readAssertion(token: string, key: CryptoKey, toleranceS: number) 
     if (error instanceof errors.JOSEError || error instanceof z.ZodError) {
       throw unauthorized("The identity assertion is not valid.");
     }
+    throw error;
+  }
+}
+
+/** When the proof ends, in s since 1970; undefined for one that doesn't hold. */
+async function readFrontDoor(token: string, key: CryptoKey): Promise<number | undefined> {
+  try {
+    const { payload } = await jwtVerify(token, key, {
+      algorithms: [ALGORITHM],
+      issuer: FRONT_DOOR_ISSUER,
+      audience: FRONT_DOOR_AUDIENCE,
+      requiredClaims: ["exp"],
+    });
+    return payload.exp;
+  } catch (error) {
+    if (error instanceof errors.JOSEError) return undefined;
     throw error;
   }
 }

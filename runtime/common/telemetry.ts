@@ -1,7 +1,9 @@
 import {
   context,
   propagation,
+  ROOT_CONTEXT,
   type Span,
+  type SpanContext,
   SpanKind,
   SpanStatusCode,
   type Context as TraceContext,
@@ -17,7 +19,7 @@ import {
   type SpanExporter,
   type SpanProcessor,
 } from "@opentelemetry/sdk-trace-base";
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import type { Logger } from "./logging.ts";
 
 /** The project under which the tracing UI files our traces (OpenInference resource attribute). */
@@ -34,6 +36,8 @@ export const TENANT = "platform.tenant";
 export const GRAPH_ID = "platform.graph_id";
 export const RUN_ID = "platform.run_id";
 export const SESSION_ID = "session.id";
+/** The trace that a caller from outside said its call was part of; ours is linked to it. */
+export const CALLER_TRACE_ID = "platform.caller.trace_id";
 
 export interface Telemetry {
   tracer: Tracer;
@@ -103,22 +107,43 @@ export function failSpan(span: Span, error: unknown): void {
   span.end();
 }
 
+/** Whether a call is an inner hop: its sender proved to be one of our programs. */
+export type IsInnerHop = (c: Context) => boolean | Promise<boolean>;
+
+/** What a program needs that makes a span a request behind the front door. */
+export interface Tracing {
+  tracer: Tracer;
+  isInnerHop: IsInnerHop;
+}
+
+/** For the doors that the public reaches. */
+const nobody: IsInnerHop = () => false;
+
 /**
- * Continues the caller's trace with a server span a request, left to the handler as `c.get("span")`
- * for more attributes. A streamed answer's span ends with its headers; a handler that wants it to
- * end with the body calls `c.set("spanEndsLater", true)` and ends it itself.
+ * Makes a server span a request, left to the handler as `c.get("span")` for more attributes. A
+ * streamed answer's span ends with its headers; a handler that wants it to end with the body calls
+ * `c.set("spanEndsLater", true)` and ends it itself.
+ *
+ * Only an inner hop continues the trace that its headers name. Anyone else begins a trace of ours,
+ * by our own sampling, that is linked to the caller's: a stranger must neither switch tracing off
+ * nor put spans into another's trace (W3C Trace Context, 7: "Restarting the trace").
  *
  * @param kind OpenInference span kind, e.g. `CHAIN` or `LLM`.
  */
 export function traced(
   tracer: Tracer,
   kind: string,
+  isInnerHop: IsInnerHop = nobody,
 ): MiddlewareHandler<{ Variables: { span?: Span; spanEndsLater?: boolean } }> {
   return async (c, next) => {
-    const parent = contextOf({
+    const named = contextOf({
       traceparent: c.req.header("traceparent") ?? "",
       tracestate: c.req.header("tracestate") ?? "",
     });
+    const caller = trace.getSpanContext(named);
+    const continues = caller !== undefined && (await isInnerHop(c));
+    const stranger = continues ? undefined : caller;
+    const parent = continues ? named : ROOT_CONTEXT;
     const span = tracer.startSpan(
       `${c.req.method} ${c.req.path}`,
       {
@@ -127,7 +152,9 @@ export function traced(
           [SPAN_KIND]: kind,
           "http.request.method": c.req.method,
           "url.path": c.req.path,
+          ...(stranger && { [CALLER_TRACE_ID]: stranger.traceId }),
         },
+        links: stranger ? [{ context: withoutState(stranger) }] : [],
       },
       parent,
     );
@@ -137,4 +164,9 @@ export function traced(
     if (c.res.status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
     if (!c.get("spanEndsLater")) span.end();
   };
+}
+
+/** What a stranger's other tools keep in `tracestate` is not ours to export. */
+function withoutState({ traceId, spanId, traceFlags }: SpanContext): SpanContext {
+  return { traceId, spanId, traceFlags, isRemote: true };
 }

@@ -1,8 +1,8 @@
-import type { Tracer } from "@opentelemetry/api";
 import { Hono } from "hono";
 import { requestId } from "hono/request-id";
 import { HttpError, notFound, openaiError, unavailable } from "../common/errors.ts";
 import { requestLog } from "../common/logging.ts";
+import type { Tracing } from "../common/telemetry.ts";
 import { chatCompletionRoutes } from "./chat-completions.ts";
 import { embeddingRoutes } from "./embeddings.ts";
 import { CLIENT_GONE, type Env, type ForwardDependencies } from "./forward.ts";
@@ -10,9 +10,8 @@ import type { Model } from "./model-list.ts";
 import { modelRoutes } from "./models.ts";
 import { type TraceCollector, traceRelayRoutes } from "./trace-relay.ts";
 
-export interface AppDependencies extends ForwardDependencies {
+export interface AppDependencies extends ForwardDependencies, Tracing {
   listModels(): Promise<Model[]>;
-  tracer: Tracer;
   /** Where agents' spans go on to, if traces are collected. */
   collector?: TraceCollector | undefined;
   /** False once the program is stopping. */

@@ -1,5 +1,5 @@
 import { forbidden, HttpError } from "../common/errors.ts";
-import { type Assertion, type AssertionVerifier, bearerToken } from "../common/identity.ts";
+import { type AssertionVerifier, bearerToken } from "../common/identity.ts";
 import type { ConsumerTokens } from "./consumer-tokens.ts";
 
 /** Whom a call is for, and by which agent. */
@@ -19,25 +19,11 @@ export type IdentifyCaller = (
   assertion: string | undefined,
 ) => Promise<Caller>;
 
-const CACHE_LIMIT = 1_000;
-
 /** Makes the check of who calls: 401 without a good token, 403 for another agent's assertion. */
 export function createIdentifyCaller(
   tokens: ConsumerTokens,
   verifier: AssertionVerifier,
 ): IdentifyCaller {
-  // A signature stays right, and a run's calls all carry the same assertion.
-  const attributed = new Map<string, Assertion>();
-
-  async function attribute(assertion: string): Promise<Assertion> {
-    const known = attributed.get(assertion);
-    if (known !== undefined) return known;
-    const checked = await verifier.attribute(assertion);
-    if (attributed.size >= CACHE_LIMIT) attributed.clear();
-    attributed.set(assertion, checked);
-    return checked;
-  }
-
   return async (authorization, assertion) => {
     const token = bearerToken(authorization);
     if (token === undefined) {
@@ -46,7 +32,7 @@ export function createIdentifyCaller(
     const consumer = await tokens.find(token);
     if (consumer === undefined) throw invalidToken("The consumer token is not valid.");
     if (assertion === undefined) return consumer;
-    const { tenant, graphId } = await attribute(assertion);
+    const { tenant, graphId } = await verifier.attribute(assertion);
     if (consumer.agent !== null && consumer.agent !== graphId) {
       throw forbidden(`The consumer token is for agent ${consumer.agent}, the run for another.`);
     }

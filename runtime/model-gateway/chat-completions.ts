@@ -1,6 +1,5 @@
-import type { Tracer } from "@opentelemetry/api";
 import { Hono } from "hono";
-import { traced } from "../common/telemetry.ts";
+import { type Tracing, traced } from "../common/telemetry.ts";
 import { type Env, type ForwardDependencies, forward, type InferenceEndpoint } from "./forward.ts";
 import { parseChatCompletion } from "./inference-request.ts";
 import { onlyMethod } from "./only-method.ts";
@@ -12,8 +11,10 @@ const chatCompletions: InferenceEndpoint = {
 };
 
 /** `POST /v1/chat/completions`, streamed or not. */
-export function chatCompletionRoutes(deps: ForwardDependencies & { tracer: Tracer }): Hono<Env> {
+export function chatCompletionRoutes(deps: ForwardDependencies & Tracing): Hono<Env> {
   return new Hono<Env>()
-    .post("/", traced(deps.tracer, "LLM"), (c) => forward(c, deps, chatCompletions))
+    .post("/", traced(deps.tracer, "LLM", deps.isInnerHop), (c) =>
+      forward(c, deps, chatCompletions),
+    )
     .all("/", onlyMethod("POST"));
 }

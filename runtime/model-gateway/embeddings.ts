@@ -1,6 +1,5 @@
-import type { Tracer } from "@opentelemetry/api";
 import { Hono } from "hono";
-import { traced } from "../common/telemetry.ts";
+import { type Tracing, traced } from "../common/telemetry.ts";
 import { type Env, type ForwardDependencies, forward, type InferenceEndpoint } from "./forward.ts";
 import { parseEmbedding } from "./inference-request.ts";
 import { onlyMethod } from "./only-method.ts";
@@ -12,8 +11,10 @@ const embeddings: InferenceEndpoint = {
 };
 
 /** `POST /v1/embeddings`. */
-export function embeddingRoutes(deps: ForwardDependencies & { tracer: Tracer }): Hono<Env> {
+export function embeddingRoutes(deps: ForwardDependencies & Tracing): Hono<Env> {
   return new Hono<Env>()
-    .post("/", traced(deps.tracer, "EMBEDDING"), (c) => forward(c, deps, embeddings))
+    .post("/", traced(deps.tracer, "EMBEDDING", deps.isInnerHop), (c) =>
+      forward(c, deps, embeddings),
+    )
     .all("/", onlyMethod("POST"));
 }

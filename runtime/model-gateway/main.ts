@@ -9,6 +9,7 @@ import { createApp } from "./app.ts";
 import { createIdentifyCaller } from "./caller.ts";
 import { type Configuration, readConfiguration } from "./configuration.ts";
 import { createConsumerTokens, enterDevToken } from "./consumer-tokens.ts";
+import { createIsInnerHop } from "./inner-hop.ts";
 import { createModelList } from "./model-list.ts";
 import type { TraceCollector } from "./trace-relay.ts";
 import { createAgent, createTransport } from "./transport.ts";
@@ -55,6 +56,7 @@ async function main(): Promise<void> {
     bodyLimitBytes: configuration.BODY_LIMIT_BYTES,
     deadlineMs: configuration.UPSTREAM_DEADLINE_MS,
     tracer: telemetry.tracer,
+    isInnerHop: createIsInnerHop(verifier),
     collector: collectorOf(configuration),
     logger,
     isReady: () => !stopping,

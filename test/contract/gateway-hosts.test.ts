@@ -1,6 +1,7 @@
 import { expect } from "chai";
+import { createAssertionVerifier } from "../../runtime/common/identity.ts";
 import { type FrontDoor, openFrontDoor } from "../support/front-door.ts";
-import { CALL_HEADERS } from "../support/gateway.ts";
+import { ASSERTION_PUBLIC_KEY, CALL_HEADERS } from "../support/gateway.ts";
 
 describe("the gateway's host names and probes", () => {
   let door: FrontDoor;
@@ -46,6 +47,18 @@ describe("the gateway's host names and probes", () => {
       });
       expect(body.headers.authorization).to.equal("Bearer consumer");
       expect(body.headers).not.to.have.any.keys("cookie", "x-platform-assertion");
+    });
+
+    it("the model gateway alone gets the front door's proof, which no client can bring", async () => {
+      const proof = { "x-platform-front-door": "forged" };
+      const models = await call("/v1/models", { host: "localhost", ...proof });
+      const agent = await call("/info", { ...CALL_HEADERS, ...proof });
+      const verifier = await createAssertionVerifier(ASSERTION_PUBLIC_KEY);
+      expect(await verifier.isFrontDoor(models.body.headers["x-platform-front-door"])).to.equal(
+        true,
+      );
+      expect(await verifier.isFrontDoor("forged")).to.equal(false);
+      expect(agent.body.headers).not.to.have.property("x-platform-front-door");
     });
 
     it("the tool gateway's host says that it is not installed", async () => {

@@ -1,5 +1,9 @@
+import { BasicTracerProvider, BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { expect } from "chai";
 import { createPool } from "../../runtime/common/postgres.ts";
+import { createSpanStoreExporter } from "../../runtime/common/span-store.ts";
+import { createApp } from "../../runtime/gateway/app.ts";
+import type { TokenVerifier } from "../../runtime/gateway/authentication/token-verifier.ts";
 import {
   type Console,
   keepRun,
@@ -8,8 +12,8 @@ import {
   startTraceDatabase,
   type TraceDatabase,
 } from "../support/console.ts";
-import { recordingLogger } from "../support/gateway.ts";
-import { exportSpans, newSpanId, newTraceId } from "../support/spans.ts";
+import { gatewayDeps, recordingLogger } from "../support/gateway.ts";
+import { carryTraces, exportSpans, newSpanId, newTraceId } from "../support/spans.ts";
 
 describe("the list of traces", () => {
   const { logger } = recordingLogger();
@@ -147,5 +151,38 @@ describe("the list of traces", () => {
         query,
       ).to.equal(200);
     }
+  });
+
+  it("two tenants that send the same traceparent have a trace each", async () => {
+    const undo = carryTraces();
+    const exporter = createSpanStoreExporter(database.postgres.url("gateway"), "gateway", logger);
+    const provider = new BasicTracerProvider({
+      spanProcessors: [new BatchSpanProcessor(exporter)],
+    });
+    const verifier: TokenVerifier = {
+      verify: async (token) => ({ tenant: token, subject: "someone" }),
+    };
+    const app = createApp(await gatewayDeps({ verifier, tracer: provider.getTracer("gateway") }));
+    const theirs = newTraceId();
+    for (const tenant of ["acme", "globex"]) {
+      await app.request("http://agents.localhost/info", {
+        headers: {
+          authorization: `Bearer ${tenant}`,
+          "x-graph-id": "nobody-home",
+          traceparent: `00-${theirs}-${newSpanId()}-01`,
+        },
+      });
+    }
+    await provider.shutdown();
+    undo();
+    const { rows } = await database.pool.query(
+      "SELECT tenant, spans, trace_id FROM tracing.trace ORDER BY tenant",
+    );
+    expect(rows.map(({ tenant, spans }) => [tenant, spans])).to.deep.equal([
+      ["acme", 1],
+      ["globex", 1],
+    ]);
+    expect((await browser.get(`/traces/${theirs}`, await browser.signIn())).status).to.equal(404);
+    expect(await browser.page(`/traces/${rows[0]?.trace_id}`)).to.contain(theirs);
   });
 });

@@ -1,8 +1,10 @@
 import { once } from "node:events";
-import { type IncomingMessage, type RequestListener, request } from "node:http";
-import { context, propagation } from "@opentelemetry/api";
-import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import { W3CTraceContextPropagator } from "@opentelemetry/core";
+import {
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type RequestListener,
+  request,
+} from "node:http";
 import {
   BasicTracerProvider,
   InMemorySpanExporter,
@@ -19,6 +21,7 @@ import {
   startUpstream,
   TENANT,
 } from "../support/gateway.ts";
+import { carryTraces } from "../support/spans.ts";
 
 const CALLER = { traceId: "0af7651916cd43dd8448eb211c80319c", spanId: "b7ad6b7169203331" };
 
@@ -28,16 +31,10 @@ describe("the gateway's spans", () => {
   let handler: RequestListener;
   let worker: Listening;
   let gateway: Listening;
-  const undo: (() => void)[] = [];
+  let undo: () => void;
 
   before(async () => {
-    // Another test file may have set these for good; what it set is left to it.
-    if (context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())) {
-      undo.push(() => context.disable());
-    }
-    if (propagation.setGlobalPropagator(new W3CTraceContextPropagator())) {
-      undo.push(() => propagation.disable());
-    }
+    undo = carryTraces();
     worker = await startUpstream((incoming, outgoing) => handler(incoming, outgoing));
     const tracer = provider.getTracer("gateway");
     gateway = await startGateway(await gatewayDeps({ worker: worker.url, tracer }));
@@ -45,7 +42,7 @@ describe("the gateway's spans", () => {
   after(async () => {
     await gateway.stop();
     await worker.stop();
-    for (const step of undo) step();
+    undo();
   });
   beforeEach(() => spans.reset());
 
@@ -65,23 +62,49 @@ describe("the gateway's spans", () => {
     return spans.getFinishedSpans()[0];
   }
 
-  it("a call is one span with tenant and graph, between the caller's and the worker's", async () => {
+  it("a call is one span with tenant and graph, the root of a trace that the worker goes on with", async () => {
     let seen: string | undefined;
     handler = (incoming, outgoing) => {
       seen = String(incoming.headers.traceparent);
       outgoing.end();
     };
-    const traceparent = `00-${CALLER.traceId}-${CALLER.spanId}-01`;
-    await once((await call("/info", { traceparent })).resume(), "end");
+    await once((await call("/info")).resume(), "end");
     const span = await finishedSpan();
-    expect(span?.parentSpanContext?.spanId).to.equal(CALLER.spanId);
-    expect(seen).to.equal(`00-${CALLER.traceId}-${span?.spanContext().spanId}-01`);
+    const { traceId, spanId } = span?.spanContext() ?? {};
+    expect(span?.parentSpanContext).to.equal(undefined);
+    expect(span?.links).to.deep.equal([]);
+    expect(seen).to.equal(`00-${traceId}-${spanId}-01`);
     expect(span?.attributes).to.include({
       "platform.tenant": TENANT,
       "platform.graph_id": GRAPH_ID,
       "openinference.span.kind": "CHAIN",
       "http.response.status_code": 200,
     });
+  });
+
+  it("a client's own trace is linked, neither joined nor obeyed, and goes no further", async () => {
+    let seen: IncomingHttpHeaders = {};
+    handler = (incoming, outgoing) => {
+      seen = incoming.headers;
+      outgoing.end();
+    };
+    const { traceId, spanId } = CALLER;
+    const unsampled = {
+      traceparent: `00-${traceId}-${spanId}-00`,
+      tracestate: "vendor=secret",
+      baggage: "user=kim",
+    };
+    await once((await call("/info", unsampled)).resume(), "end");
+    const span = await finishedSpan();
+    const own = span?.spanContext().traceId;
+    expect(own).not.to.equal(traceId);
+    expect(span?.parentSpanContext).to.equal(undefined);
+    expect(span?.links.map(({ context }) => context)).to.deep.equal([
+      { traceId, spanId, traceFlags: 0, isRemote: true },
+    ]);
+    expect(span?.attributes["platform.caller.trace_id"]).to.equal(traceId);
+    expect(seen.traceparent).to.equal(`00-${own}-${span?.spanContext().spanId}-01`);
+    expect(seen).not.to.have.any.keys("tracestate", "baggage");
   });
 
   it("a stream's span ends with its body", async () => {

@@ -1,7 +1,8 @@
 import { expect } from "chai";
 import OpenAI from "openai";
-import { createAssertionSigner } from "../../runtime/common/identity.ts";
+import { createAssertionSigner, generateAssertionKeys } from "../../runtime/common/identity.ts";
 import { collect } from "../support/collect.ts";
+import { eventually } from "../support/eventually.ts";
 import {
   CONSUMER_TOKEN,
   startModelGateway,
@@ -14,6 +15,7 @@ import {
   type StandInProvider,
   startProvider,
 } from "../support/provider.ts";
+import { carryTraces } from "../support/spans.ts";
 
 const MODEL = "openai/gpt-4o-mini";
 const PROVIDER_KEY = "sk-provider-key-0123456789";
@@ -123,6 +125,84 @@ describe("What passes the model gateway, and whom it is for", () => {
     );
     expect(received["x-request-id"]).to.equal("ours-1");
     expect(received["x-provider-request-id"]).to.equal("req_theirs");
+  });
+
+  describe("the trace that a call's headers name", () => {
+    const TRACE = "0af7651916cd43dd8448eb211c80319c";
+    let undo: () => void;
+
+    before(() => {
+      undo = carryTraces();
+    });
+    after(() => undo());
+
+    /** The span that an agent's call leaves. */
+    async function spanOf(headers: Record<string, string>) {
+      await fetch(`${gateway.url}/chat/completions`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${AGENT_TOKEN}`,
+          traceparent: `00-${TRACE}-b7ad6b7169203331-01`,
+          ...headers,
+        },
+        body: JSON.stringify({ model: MODEL, messages: MESSAGES }),
+      });
+      await eventually("the span has ended", () => gateway.spans().length === 1);
+      return gateway.spans()[0];
+    }
+
+    it("goes on for a run's assertion", async () => {
+      const signer = await createAssertionSigner(gateway.assertionPrivateKey);
+      const assertion = await signer.sign({ tenant: "globex", subject: "kim" }, "assistant");
+      const span = await spanOf({ "x-platform-assertion": assertion });
+      expect(span?.spanContext().traceId).to.equal(TRACE);
+      expect(span?.parentSpanContext?.spanId).to.equal("b7ad6b7169203331");
+    });
+
+    it("goes on for the front door's proof", async () => {
+      const signer = await createAssertionSigner(gateway.assertionPrivateKey);
+      const span = await spanOf({ "x-platform-front-door": await signer.signFrontDoor() });
+      expect(span?.spanContext().traceId).to.equal(TRACE);
+    });
+
+    const strangers: [string, (key: string) => Promise<Record<string, string>>][] = [
+      ["a consumer token alone", async () => ({})],
+      ["a made-up proof", async () => ({ "x-platform-front-door": "made.up.proof" })],
+      [
+        "an assertion in place of the proof",
+        async (key) => {
+          const signer = await createAssertionSigner(key);
+          const identity = { tenant: "globex", subject: "kim" };
+          return { "x-platform-front-door": await signer.sign(identity, "model-gateway") };
+        },
+      ],
+      [
+        "another platform's proof",
+        async () => {
+          const signer = await createAssertionSigner(generateAssertionKeys().privateKey);
+          return { "x-platform-front-door": await signer.signFrontDoor() };
+        },
+      ],
+    ];
+    for (const [what, headersFor] of strangers) {
+      it(`is only linked for ${what}`, async () => {
+        const span = await spanOf(await headersFor(gateway.assertionPrivateKey));
+        expect(span?.spanContext().traceId).not.to.equal(TRACE);
+        expect(span?.links.map(({ context }) => context.traceId)).to.deep.equal([TRACE]);
+        expect(span?.attributes["platform.caller.trace_id"]).to.equal(TRACE);
+      });
+    }
+
+    it("is no identity: the front door's proof passes for no run's assertion", async () => {
+      const signer = await createAssertionSigner(gateway.assertionPrivateKey);
+      const answer = await fetch(`${gateway.url}/models`, {
+        headers: {
+          authorization: `Bearer ${AGENT_TOKEN}`,
+          "x-platform-assertion": await signer.signFrontDoor(),
+        },
+      });
+      expect(answer.status).to.equal(401);
+    });
   });
 
   it("leaves a span with what was asked, what came and what it cost, and no secret", async () => {

@@ -2,12 +2,19 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { request } from "undici";
 import { z } from "zod";
+import { CALLER_TRACE_ID } from "../../runtime/common/telemetry.ts";
 import type { Installation } from "./installation.ts";
 
 const HEADERS = { "content-type": "application/json", authorization: "Bearer local-dev-token" };
 
 const spans = z.object({
-  data: z.array(z.object({ name: z.string(), context: z.object({ trace_id: z.string() }) })),
+  data: z.array(
+    z.object({
+      name: z.string(),
+      context: z.object({ trace_id: z.string() }),
+      attributes: z.record(z.string(), z.unknown()).nullish(),
+    }),
+  ),
 });
 
 /** Adds `agents/<graphId>.ts` to the checkout: it says one sentence, and takes its time if asked to. */
@@ -80,8 +87,14 @@ export function runBody(graphId: string, content: string) {
   return { assistant_id: graphId, input: { messages: [{ role: "human", content }] } };
 }
 
-/** Names of a trace's spans, as Phoenix' own interface tells them under the project `Platform`. */
-export async function spanNames(installation: Installation, traceId: string): Promise<string[]> {
+/**
+ * Names of the spans of the trace that the platform began for a caller's own, as Phoenix' interface
+ * tells them under the project `Platform`.
+ */
+export async function spanNames(
+  installation: Installation,
+  callersTraceId: string,
+): Promise<string[]> {
   const encoded = await installation.kubectl(
     ...["get", "secret", "platform-phoenix-credentials", "--namespace", "platform"],
     ...["-o", "jsonpath={.data.PHOENIX_ADMIN_SECRET}"],
@@ -92,8 +105,9 @@ export async function spanNames(installation: Installation, traceId: string): Pr
   });
   // The project comes with its first span.
   if (answer.statusCode === 404) return [];
-  return spans
-    .parse(await answer.body.json())
-    .data.filter((span) => span.context.trace_id === traceId)
+  const { data } = spans.parse(await answer.body.json());
+  const root = data.find(({ attributes }) => attributes?.[CALLER_TRACE_ID] === callersTraceId);
+  return data
+    .filter(({ context }) => context.trace_id === root?.context.trace_id)
     .map(({ name }) => name);
 }

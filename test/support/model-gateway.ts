@@ -15,6 +15,7 @@ import {
 import { type AppDependencies, createApp } from "../../runtime/model-gateway/app.ts";
 import { createIdentifyCaller } from "../../runtime/model-gateway/caller.ts";
 import type { ConsumerToken } from "../../runtime/model-gateway/consumer-tokens.ts";
+import { createIsInnerHop } from "../../runtime/model-gateway/inner-hop.ts";
 import { createModelList } from "../../runtime/model-gateway/model-list.ts";
 import {
   configuredProviders,
@@ -59,6 +60,7 @@ export async function startModelGateway(
       ([token, consumer]) => [hashToken(token), consumer],
     ),
   );
+  const verifier = await createAssertionVerifier(keys.publicKey);
   const usage: UsageRecord[] = [];
   const logs: string[] = [];
   const logger = pino({ level: "debug" }, { write: (line: string) => void logs.push(line) });
@@ -70,7 +72,7 @@ export async function startModelGateway(
   const app = createApp({
     identify: createIdentifyCaller(
       { find: async (token) => known.get(hashToken(token)) },
-      await createAssertionVerifier(keys.publicKey),
+      verifier,
     ),
     providers,
     upstream: createUpstream({ send, retryPauseMs: 1, logger }),
@@ -84,6 +86,7 @@ export async function startModelGateway(
     bodyLimitBytes: 1024 * 1024,
     deadlineMs: 10_000,
     tracer: tracing.getTracer("test"),
+    isInnerHop: createIsInnerHop(verifier),
     logger,
     isReady: () => true,
     ...overrides,

@@ -1,4 +1,7 @@
 import { randomBytes } from "node:crypto";
+import { context, propagation } from "@opentelemetry/api";
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import { W3CTraceContextPropagator } from "@opentelemetry/core";
 import type { ReadableSpan, SpanExporter } from "@opentelemetry/sdk-trace-base";
 
 /** What a test says of a span; the rest is made up. */
@@ -25,6 +28,24 @@ export function exportSpans(exporter: SpanExporter, sketches: SpanSketch[]): Pro
       else reject(error ?? new Error("the spans were not kept"));
     });
   });
+}
+
+/**
+ * Carries traces from call to call, as a program does that traces.
+ *
+ * @returns what undoes it. Another test file may have set it for good, which is left to it.
+ */
+export function carryTraces(): () => void {
+  const undo: (() => void)[] = [];
+  if (context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())) {
+    undo.push(() => context.disable());
+  }
+  if (propagation.setGlobalPropagator(new W3CTraceContextPropagator())) {
+    undo.push(() => propagation.disable());
+  }
+  return () => {
+    for (const step of undo) step();
+  };
 }
 
 function readableSpan(sketch: SpanSketch): ReadableSpan {

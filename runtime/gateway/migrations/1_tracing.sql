@@ -23,7 +23,7 @@ CREATE TABLE tracing.trace (
   started_at      timestamptz NOT NULL,
   ended_at        timestamptz NOT NULL,
   name            text        NOT NULL,
-  -- Whether the name is that of a span without a parent. A caller that traces too leaves us none.
+  -- Whether the name is that of a span without a parent, which is the last to come.
   rooted          boolean     NOT NULL,
   graph_id        text,
   tenant          text,

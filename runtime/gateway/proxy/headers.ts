@@ -18,8 +18,11 @@ const HOP_BY_HOP = [
 /** Where a call goes, which decides what of the headers goes along. */
 export type Destination = "worker" | "model-gateway" | "tool-gateway" | "trace-ui";
 
+/** A trace begins at our door: what the client says of its own is linked there and stays outside. */
+const TRACE = ["traceparent", "tracestate", "baggage"];
+
 /** `expect` has been answered by our own server. */
-const NEVER_UPSTREAM = [...HOP_BY_HOP, "expect", "forwarded"];
+const NEVER_UPSTREAM = [...HOP_BY_HOP, ...TRACE, "expect", "forwarded"];
 /** `host` is set for the upstream. */
 const NEVER_TO_OURS = [...NEVER_UPSTREAM, "host", "cookie", "x-api-key", "x-tenant-id"];
 
