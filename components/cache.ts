@@ -1,7 +1,8 @@
 import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
-import * as random from "@pulumi/random";
-import { CONTAINER_SECURITY, labels, podSecurity, selector } from "./workload.ts";
+import { disruptionBudget } from "./disruption-budget.ts";
+import { generatedSecret } from "./generated-secret.ts";
+import { CONTAINER_SECURITY, labels, objectMetadata, podSecurity, selector } from "./workload.ts";
 
 export interface CacheArgs {
   release: string;
@@ -23,21 +24,12 @@ export class Cache extends pulumi.ComponentResource {
   constructor(name: string, args: CacheArgs, opts?: pulumi.ComponentResourceOptions) {
     super("platform:cache:Cache", name, {}, opts);
     const child = { parent: this };
-    const objectName = `${args.release}-valkey`;
-    const metadata = {
-      name: objectName,
-      namespace: args.namespace,
-      labels: labels(args.release, "valkey"),
-    };
-    const password = new random.RandomPassword(
-      `${name}-admin-password`,
-      { length: 32, special: false },
-      child,
-    ).result;
+    const metadata = objectMetadata(args, "valkey");
+    const password = generatedSecret(`${name}-admin-password`, 32, child);
     const users = new k8s.core.v1.Secret(
       `${name}-users`,
       {
-        metadata: { ...metadata, name: `${objectName}-users` },
+        metadata: objectMetadata(args, "valkey", "users"),
         stringData: {
           "users.acl": pulumi.interpolate`user default off\nuser admin on >${password} ~* &* +@all\n`,
         },
@@ -68,7 +60,8 @@ export class Cache extends pulumi.ComponentResource {
       },
       child,
     );
-    this.host = objectName;
+    disruptionBudget(`${name}-budget`, args, "valkey", child);
+    this.host = metadata.name;
     this.adminUrl = pulumi.secret(
       pulumi.interpolate`redis://admin:${password}@${service.metadata.name}.${args.namespace}.svc:${PORT}`,
     );

@@ -1,7 +1,8 @@
 import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
-import * as random from "@pulumi/random";
-import { CONTAINER_SECURITY, labels, podSecurity, selector } from "./workload.ts";
+import { disruptionBudget } from "./disruption-budget.ts";
+import { generatedSecret } from "./generated-secret.ts";
+import { CONTAINER_SECURITY, labels, objectMetadata, podSecurity, selector } from "./workload.ts";
 
 export interface DatabaseArgs {
   release: string;
@@ -29,10 +30,8 @@ export class Database extends pulumi.ComponentResource {
   constructor(name: string, args: DatabaseArgs, opts?: pulumi.ComponentResourceOptions) {
     super("platform:database:Database", name, {}, opts);
     const child = { parent: this };
-    const objectName = `${args.release}-postgres`;
-    const password = (role: string) =>
-      new random.RandomPassword(`${name}-${role}-password`, { length: 32, special: false }, child)
-        .result;
+    const metadata = objectMetadata(args, "postgres");
+    const password = (role: string) => generatedSecret(`${name}-${role}-password`, 32, child);
     const [superuser, modelGateway, provisioner] = [
       password("superuser"),
       password("model-gateway"),
@@ -41,11 +40,7 @@ export class Database extends pulumi.ComponentResource {
     const secret = new k8s.core.v1.Secret(
       `${name}-credentials`,
       {
-        metadata: {
-          name: `${objectName}-credentials`,
-          namespace: args.namespace,
-          labels: labels(args.release, "postgres"),
-        },
+        metadata: objectMetadata(args, "postgres", "credentials"),
         stringData: {
           POSTGRES_PASSWORD: superuser,
           [ROLES.model_gateway]: modelGateway,
@@ -57,11 +52,7 @@ export class Database extends pulumi.ComponentResource {
     const scripts = new k8s.core.v1.ConfigMap(
       `${name}-first-start`,
       {
-        metadata: {
-          name: `${objectName}-first-start`,
-          namespace: args.namespace,
-          labels: labels(args.release, "postgres"),
-        },
+        metadata: objectMetadata(args, "postgres", "first-start"),
         data: { "10-roles.sh": FIRST_START },
       },
       child,
@@ -69,29 +60,20 @@ export class Database extends pulumi.ComponentResource {
     const service = new k8s.core.v1.Service(
       `${name}-service`,
       {
-        metadata: {
-          name: objectName,
-          namespace: args.namespace,
-          labels: labels(args.release, "postgres"),
-        },
+        metadata,
         spec: {
           selector: selector(args.release, "postgres"),
           ports: [{ name: "postgres", port: PORT, targetPort: "postgres" }],
         },
       },
-      // Its endpoints come with the pod.
-      { ...child },
+      child,
     );
     new k8s.apps.v1.StatefulSet(
       `${name}-server`,
       {
-        metadata: {
-          name: objectName,
-          namespace: args.namespace,
-          labels: labels(args.release, "postgres"),
-        },
+        metadata,
         spec: {
-          serviceName: objectName,
+          serviceName: metadata.name,
           replicas: 1,
           selector: { matchLabels: selector(args.release, "postgres") },
           template: postgresPod(args, secret.metadata.name, scripts.metadata.name),
@@ -108,7 +90,8 @@ export class Database extends pulumi.ComponentResource {
       },
       child,
     );
-    this.host = objectName;
+    disruptionBudget(`${name}-budget`, args, "postgres", child);
+    this.host = metadata.name;
     const url = (role: string, secretPassword: pulumi.Output<string>) =>
       pulumi.secret(
         pulumi.interpolate`postgres://${role}:${secretPassword}@${service.metadata.name}.${args.namespace}.svc:${PORT}/${DATABASE_NAME}`,

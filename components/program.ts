@@ -2,9 +2,8 @@ import { createHash } from "node:crypto";
 import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import type { AccessRule } from "../runtime/common/kubernetes/access-rule.ts";
-import { labels, programPod, selector } from "./workload.ts";
-
-type Metadata = { name: string; namespace: pulumi.Input<string>; labels: Record<string, string> };
+import { disruptionBudget } from "./disruption-budget.ts";
+import { type ObjectMetadata, objectMetadata, programPod, selector } from "./workload.ts";
 
 export interface ProgramArgs {
   release: string;
@@ -32,16 +31,12 @@ export class Program extends pulumi.ComponentResource {
   constructor(name: string, args: ProgramArgs, opts?: pulumi.ComponentResourceOptions) {
     super("platform:program:Program", name, {}, opts);
     const child = { parent: this };
-    const metadata = {
-      name: `${args.release}-${args.component}`,
-      namespace: args.namespace,
-      labels: labels(args.release, args.component),
-    };
+    const metadata = objectMetadata(args, args.component);
     const matchLabels = selector(args.release, args.component);
     const secret = new k8s.core.v1.Secret(
       `${name}-environment`,
       {
-        metadata: { ...metadata, name: `${metadata.name}-environment` },
+        metadata: objectMetadata(args, args.component, "environment"),
         stringData: args.secretEnv,
       },
       child,
@@ -90,19 +85,7 @@ export class Program extends pulumi.ComponentResource {
       },
       child,
     );
-    new k8s.policy.v1.PodDisruptionBudget(
-      `${name}-budget`,
-      // At most one away at a time: with one replica a drain still gets through.
-      {
-        metadata,
-        spec: {
-          maxUnavailable: 1,
-          unhealthyPodEvictionPolicy: "AlwaysAllow",
-          selector: { matchLabels },
-        },
-      },
-      child,
-    );
+    disruptionBudget(`${name}-budget`, args, args.component, child);
     this.url = pulumi.interpolate`http://${service.metadata.name}.${args.namespace}.svc:${args.port}`;
     this.registerOutputs({ url: this.url });
   }
@@ -110,7 +93,7 @@ export class Program extends pulumi.ComponentResource {
 
 function serviceAccount(
   name: string,
-  metadata: Metadata,
+  metadata: ObjectMetadata,
   { rules, namespaces }: NonNullable<ProgramArgs["access"]>,
   child: pulumi.CustomResourceOptions,
 ): k8s.core.v1.ServiceAccount {

@@ -1,7 +1,8 @@
 import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
-import * as random from "@pulumi/random";
-import { CONTAINER_SECURITY, labels, podSecurity, selector } from "./workload.ts";
+import { disruptionBudget } from "./disruption-budget.ts";
+import { generatedSecret } from "./generated-secret.ts";
+import { CONTAINER_SECURITY, labels, objectMetadata, podSecurity, selector } from "./workload.ts";
 
 export interface TracingArgs {
   release: string;
@@ -25,23 +26,15 @@ export class Tracing extends pulumi.ComponentResource {
   constructor(name: string, args: TracingArgs, opts?: pulumi.ComponentResourceOptions) {
     super("platform:tracing:Tracing", name, {}, opts);
     const child = { parent: this };
-    const metadata = {
-      name: `${args.release}-phoenix`,
-      namespace: args.namespace,
-      labels: labels(args.release, "phoenix"),
-    };
+    const metadata = objectMetadata(args, "phoenix");
     const secretValue = (what: string, length: number) =>
-      new random.RandomPassword(
-        `${name}-${what}`,
-        { length, special: false, minNumeric: 1, minLower: 1 },
-        child,
-      ).result;
+      generatedSecret(`${name}-${what}`, length, child, { minNumeric: 1, minLower: 1 });
     this.password = secretValue("password", 20);
     this.token = secretValue("token", 40);
     const secret = new k8s.core.v1.Secret(
       `${name}-credentials`,
       {
-        metadata: { ...metadata, name: `${args.release}-phoenix-credentials` },
+        metadata: objectMetadata(args, "phoenix", "credentials"),
         stringData: {
           PHOENIX_SECRET: secretValue("signing-key", 40),
           PHOENIX_ADMIN_SECRET: this.token,
@@ -83,6 +76,7 @@ export class Tracing extends pulumi.ComponentResource {
       },
       child,
     );
+    disruptionBudget(`${name}-budget`, args, "phoenix", child);
     this.url = pulumi.interpolate`http://${service.metadata.name}.${args.namespace}.svc:${PORT}`;
     this.otlpHeaders = pulumi.secret(pulumi.interpolate`authorization=Bearer ${this.token}`);
     this.registerOutputs({ url: this.url });

@@ -18,6 +18,22 @@ export function selector(release: string, component: string): Record<string, str
   return { "app.kubernetes.io/name": component, "app.kubernetes.io/instance": release };
 }
 
+export interface ObjectMetadata {
+  name: string;
+  namespace: Input<string>;
+  labels: Record<string, string>;
+}
+
+/** Name, place and labels of a component's object: `<release>-<component>`, with a suffix if given. */
+export function objectMetadata(
+  { release, namespace }: { release: string; namespace: Input<string> },
+  component: string,
+  suffix?: string,
+): ObjectMetadata {
+  const name = [release, component, ...(suffix === undefined ? [] : [suffix])].join("-");
+  return { name, namespace, labels: labels(release, component) };
+}
+
 /** What Pod Security `restricted` wants of a pod. */
 export function podSecurity(uid: number): k8s.types.input.core.v1.PodSecurityContext {
   return {
