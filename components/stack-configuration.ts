@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { defaultModel, PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.ts";
 import { type ArtifactName, IMAGES, type ImageName } from "./artifacts.ts";
+import { configurationProblems } from "./configuration-problems.ts";
 
 const PROVIDER_VARIABLE = /^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/;
 
@@ -8,6 +9,23 @@ const postgresUrl = z.url({
   protocol: /^postgres(ql)?$/,
   error: ({ input }) => (input === undefined ? "is missing" : "must be a postgres:// URL"),
 });
+
+const artifact = z.strictObject({
+  location: z.string(),
+  checksum: z
+    .string()
+    .regex(/^([0-9a-f]{64}|[0-9a-f]{128})$/, "give SHA-256 or SHA-512 in hexadecimal"),
+});
+const IMAGE_NAMES = Object.keys(IMAGES) as ImageName[];
+const ARTIFACT_NAMES: ArtifactName[] = ["gvisor", "gatewayApi"];
+
+/** The fields of an object that may have each of these names. */
+function eachOptional<Name extends string, Value extends z.ZodType>(names: Name[], value: Value) {
+  return Object.fromEntries(names.map((name) => [name, value.optional()])) as Record<
+    Name,
+    z.ZodOptional<Value>
+  >;
+}
 
 /** What a stack may set, `platform:<key>`. Objects are JSON or YAML maps in the stack's file. */
 export const stackSchema = z
@@ -25,18 +43,8 @@ export const stackSchema = z
     sandbox: z.enum(["gvisor", "none"]).default("gvisor"),
     runtimeClassName: z.string().default("gvisor"),
     registry: z.string().optional(),
-    images: z.partialRecord(z.enum(Object.keys(IMAGES) as ImageName[]), z.string()).default({}),
-    artifacts: z
-      .partialRecord(
-        z.enum(["gvisor", "gatewayApi"] satisfies ArtifactName[]),
-        z.strictObject({
-          location: z.string(),
-          checksum: z
-            .string()
-            .regex(/^([0-9a-f]{64}|[0-9a-f]{128})$/, "give SHA-256 or SHA-512 in hexadecimal"),
-        }),
-      )
-      .default({}),
+    images: z.strictObject(eachOptional(IMAGE_NAMES, z.string())).default({}),
+    artifacts: z.strictObject(eachOptional(ARTIFACT_NAMES, artifact)).default({}),
     hosts: z
       .strictObject({
         agents: z.string(),
@@ -128,11 +136,7 @@ export function readStackConfiguration(
   const raw = { providers: providersOf(environment), ...own, ...settings };
   const result = stackSchema.safeParse(raw);
   if (result.success) return result.data;
-  const problems = result.error.issues.map((issue) =>
-    issue.code === "unrecognized_keys" && issue.path.length === 0
-      ? issue.keys.map((key) => `  ${PREFIX}${key}: there is no such setting`).join("\n")
-      : `  ${PREFIX}${issue.path.join(".")}: ${issue.message}`,
-  );
+  const problems = configurationProblems(stackSchema, result.error.issues, PREFIX);
   throw new Error(
     `The stack's configuration is not valid:\n${problems.join("\n")}\nChange it with: pulumi config set platform:<key> <value>`,
   );

@@ -44,12 +44,12 @@ const WRONG: [string, Record<string, unknown>, string][] = [
   ["half a port", { "platform:hostPort": 80.5 }, "platform:hostPort"],
   ["port 0", { "platform:hostPort": 0 }, "platform:hostPort"],
   ["another sandbox", { "platform:sandbox": SECRET }, "platform:sandbox"],
-  ["an image we do not use", { "platform:images": { nginx: SECRET } }, "platform:images"],
+  ["an image we do not use", { "platform:images": { nginx: SECRET } }, "platform:images.nginx"],
   ["an image that is no text", { "platform:images": { valkey: 8 } }, "platform:images.valkey"],
   [
     "an artifact we do not use",
     { "platform:artifacts": { kind: { location: SECRET, checksum: SHA256 } } },
-    "platform:artifacts",
+    "platform:artifacts.kind",
   ],
   [
     "an artifact without a checksum",
@@ -119,9 +119,22 @@ describe("the configuration of a stack", () => {
     });
   }
 
-  it("says what an image is called that we do not use", () => {
-    const message = refusal({ ...LOCAL, "platform:images": { nginx: SECRET } });
-    expect(message).to.match(/platform:images: .*"nginx"/);
+  it("says which names there are where one does not exist, at whatever depth", () => {
+    const message = refusal({
+      ...LOCAL,
+      "platform:replica": 2,
+      "platform:images": { nginx: SECRET },
+      "platform:artifacts": { gvisor: { location: "/x", checksum: SHA256, size: SECRET } },
+    });
+    expect(message)
+      .to.match(/platform:replica: .*there are .*\breplicas\b/)
+      .and.match(/platform:images\.nginx: .*there are node, base, postgres, valkey, phoenix$/m)
+      .and.match(/platform:artifacts\.gvisor\.size: .*there are location, checksum$/m);
+  });
+
+  it("says of a provider's variable that is none what is wrong with it", () => {
+    const message = refusal({ ...LOCAL, "platform:providers": { AWS_SECRET: SECRET } });
+    expect(message).to.match(/platform:providers\.AWS_SECRET: is no provider variable$/m);
   });
 
   it("names all wrong keys at once", () => {
