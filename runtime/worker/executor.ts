@@ -8,8 +8,9 @@ import { type Graphs, graphOf } from "./graphs.ts";
 import { resumption } from "./resumption.ts";
 import type { ClaimedRun } from "./run.ts";
 import type { RunClaims } from "./run-claims.ts";
-import { withinRun } from "./run-context.ts";
-import { type Ending, endingOf, type StopReason, stopped, success } from "./run-ending.ts";
+import { type Conclusion, conclude, NOTHING } from "./run-conclusion.ts";
+import { type RunContext, withinRun } from "./run-context.ts";
+import { type Ending, endingOf, type StopReason, success } from "./run-ending.ts";
 import { type GraphOutcome, noOutcome, runGraph } from "./run-graph.ts";
 import { endRunSpan, startRunSpan } from "./run-span.ts";
 import { RunSpans } from "./run-spans.ts";
@@ -21,11 +22,11 @@ interface ActiveRun {
   over: Promise<unknown>;
 }
 
-/** What an execution came to: the run's output as JSON, if it ended here and now. */
-interface Conclusion {
-  output: string | undefined;
-  /** Further runs of its thread wait. */
-  queued: boolean;
+/** What records an execution. */
+interface Instruments {
+  checkpointer: Checkpointer;
+  publisher: RunPublisher;
+  spans: RunSpans | undefined;
 }
 
 export interface ExecutorDeps {
@@ -62,16 +63,17 @@ export class Executor {
   async start(run: ClaimedRun): Promise<string | undefined> {
     const controller = new AbortController();
     const publisher = this.#deps.bus.open(run);
-    const execution = this.#execute(run, controller, publisher).catch((error: unknown) => {
-      // The lease runs out, and the run is done again by whoever finds it.
-      this.#deps.logger.error({ run_id: run.runId, err: error }, "a run could not be concluded");
-      return { output: undefined, queued: false };
-    });
-    this.#active.set(run, { controller, over: execution });
-    const { output, queued } = await execution;
-    this.#active.delete(run);
-    publisher.end();
-    this.onEnded(queued);
+    const execution = this.#execute(run, controller, publisher);
+    this.#active.set(run, { controller, over: execution.catch(() => {}) });
+    let { output, queued } = NOTHING;
+    try {
+      ({ output, queued } = await execution);
+    } finally {
+      // Whatever happened: what is active has its lease renewed.
+      this.#active.delete(run);
+      publisher.end();
+      this.onEnded(queued);
+    }
     return output;
   }
 
@@ -80,8 +82,14 @@ export class Executor {
     this.#active.get(run)?.controller.abort(reason);
   }
 
-  /** Resolves when all runs have ended. Those still active at the deadline are given back. */
-  async drain(deadline: number): Promise<void> {
+  /**
+   * Resolves when all runs have ended. Those still active at the deadline are given back, for the
+   * reason named.
+   */
+  async drain(
+    deadline: number,
+    reason: "worker stops" | "worker fails" = "worker stops",
+  ): Promise<void> {
     const all = Promise.all([...this.#active.values()].map(({ over }) => over));
     let timer: NodeJS.Timeout | undefined;
     const timeUp = new Promise<void>((resolve) => {
@@ -89,10 +97,11 @@ export class Executor {
     });
     await Promise.race([all, timeUp]);
     clearTimeout(timer);
-    for (const run of this.#active.keys()) this.stop(run, "worker stops");
+    for (const run of this.#active.keys()) this.stop(run, reason);
     await all;
   }
 
+  /** A run that could not be concluded is done again once its lease is over. */
   async #execute(
     run: ClaimedRun,
     controller: AbortController,
@@ -102,42 +111,66 @@ export class Executor {
     const started = performance.now();
     const parent = contextOf(run.caller.trace);
     const span = startRunSpan(tracer, run, parent);
-    const context = {
-      assertion: run.caller.assertion,
-      trace: trace.setSpan(parent, span),
-      modelSpans: new Set<Span>(),
-    };
-    const spans = span.isRecording() ? new RunSpans(tracer, context, run) : undefined;
+    let ending: Ending | undefined;
+    try {
+      const checkpointer = this.#checkpointer(run, controller);
+      const context = {
+        runId: run.runId,
+        graphId: run.graphId,
+        assertion: run.caller.assertion,
+        trace: trace.setSpan(parent, span),
+        modelSpans: new Set<Span>(),
+        fail: (error: Error) => controller.abort(error),
+      };
+      const spans = span.isRecording() ? new RunSpans(tracer, context, run) : undefined;
+      ending = await this.#runToEnding(run, context, controller.signal, {
+        checkpointer,
+        publisher,
+        spans,
+      });
+      return await conclude(run, ending, checkpointer, publisher, this.#deps);
+    } catch (error) {
+      logger.error({ run_id: run.runId, err: error }, "a run could not be concluded");
+      ending = undefined;
+      return NOTHING;
+    } finally {
+      endRunSpan(span, typeof ending === "object" ? ending : undefined);
+      logger.info({
+        run_id: run.runId,
+        tenant: run.tenant,
+        graph_id: run.graphId,
+        attempt: run.attempt,
+        status: typeof ending === "object" ? ending.status : (ending ?? "not concluded"),
+        duration_ms: Math.round(performance.now() - started),
+      });
+    }
+  }
+
+  async #runToEnding(
+    run: ClaimedRun,
+    context: RunContext,
+    signal: AbortSignal,
+    { checkpointer, publisher, spans }: Instruments,
+  ): Promise<Ending> {
     const outcome = noOutcome();
-    const checkpointer = this.#checkpointer(run, controller);
-    const { signal } = controller;
-    let ending: Ending;
     try {
       publisher.publish("metadata", JSON.stringify({ run_id: run.runId, attempt: run.attempt }));
       await withinRun(context, () =>
         this.#runGraph(run, checkpointer, signal, spans, publisher, outcome),
       );
-      ending = success(outcome);
+      const ending = success(outcome);
       // An ephemeral thread is deleted in a moment: what was not written yet need not be.
       if (!run.ephemeral) await checkpointer.flush();
+      return ending;
     } catch (error) {
-      ending = endingOf(error, signal, outcome);
+      const ending = endingOf(error, signal, outcome);
       if (typeof ending === "object" && ending.error !== null) {
-        logger.warn({ run_id: run.runId, err: error }, "run failed");
+        this.#deps.logger.warn({ run_id: run.runId, err: error }, "run failed");
       }
+      return ending;
+    } finally {
+      spans?.endAll();
     }
-    spans?.endAll();
-    const conclusion = await this.#conclude(run, ending, checkpointer, publisher);
-    endRunSpan(span, typeof ending === "object" ? ending : undefined);
-    logger.info({
-      run_id: run.runId,
-      tenant: run.tenant,
-      graph_id: run.graphId,
-      attempt: run.attempt,
-      status: typeof ending === "object" ? ending.status : ending,
-      duration_ms: Math.round(performance.now() - started),
-    });
-    return conclusion;
   }
 
   #checkpointer(run: ClaimedRun, controller: AbortController): Checkpointer {
@@ -171,54 +204,5 @@ export class Executor {
       ({ event, data }) => publisher.publish(event, toWireJson(data)),
       outcome,
     );
-  }
-
-  /** Stores how the run ended. */
-  async #conclude(
-    run: ClaimedRun,
-    ending: Ending,
-    checkpointer: Checkpointer,
-    publisher: RunPublisher,
-  ): Promise<Conclusion> {
-    const { claims, bus } = this.#deps;
-    const nothing = { output: undefined, queued: false };
-    const stored = await this.#settle(run, ending, checkpointer);
-    if (typeof stored === "object" && stored.error !== null) {
-      await publisher.publish("error", stored.error);
-    }
-    await publisher.flush();
-    if (stored === "lease lost") return nothing;
-    if (stored === "worker stops") {
-      await claims.release(run);
-      bus.announceQueued();
-      return nothing;
-    }
-    if (stored === "rollback") {
-      await claims.rollBack(run);
-      return { output: "{}", queued: true };
-    }
-    const result = await claims.finish(run, stored);
-    if (result === "lost") return nothing;
-    if (result === "rolled back") return { output: "{}", queued: true };
-    return { output: stored.output, queued: result === "queued" };
-  }
-
-  /** Writes or forgets the last checkpoints, as the ending demands. */
-  async #settle(run: ClaimedRun, ending: Ending, checkpointer: Checkpointer): Promise<Ending> {
-    const isKept = ending === "worker stops" || (typeof ending === "object" && !run.ephemeral);
-    if (!isKept) {
-      checkpointer.discard();
-      if (ending !== "rollback" || !run.ephemeral) return ending;
-      return stopped(noOutcome());
-    }
-    try {
-      await checkpointer.flush();
-      return ending;
-    } catch (error) {
-      checkpointer.discard();
-      this.#deps.logger.warn({ run_id: run.runId, err: error }, "last checkpoints not written");
-      // A failure is one all the same. Anything else is done again once the lease is over.
-      return typeof ending === "object" && ending.error !== null ? ending : "lease lost";
-    }
   }
 }

@@ -19,6 +19,7 @@ import { RunClaims } from "./run-claims.ts";
 import { instrumentFetch } from "./run-context.ts";
 import { RunService } from "./run-service.ts";
 import { RunStore } from "./run-store.ts";
+import { handleStrayErrors } from "./stray-errors.ts";
 import { ThreadService } from "./thread-service.ts";
 import { ThreadStore } from "./thread-store.ts";
 
@@ -35,11 +36,8 @@ async function main(): Promise<void> {
     otlpEndpoint: config.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? config.OTEL_EXPORTER_OTLP_ENDPOINT,
     spanStoreUrl: config.SPANS_DATABASE_URL,
   });
-  // A promise that agent code forgot, e.g. one that a cancelled run left behind, must not end the
-  // runs of everyone else. What our own code forgets is a bug: the log has it with its stack.
-  process.on("unhandledRejection", (error) => {
-    logger.error({ err: error }, "a rejected promise was not handled");
-  });
+  let fail = async () => {};
+  handleStrayErrors(logger, () => void fail().finally(() => process.exit(1)));
   instrumentFetch(config.OPENAI_BASE_URL === undefined ? [] : [config.OPENAI_BASE_URL]);
 
   const url = config.DATABASE_URL;
@@ -86,6 +84,12 @@ async function main(): Promise<void> {
     logger,
   });
 
+  // Not `stop`: what is left behind counts as an attempt, since one of these runs may be the reason.
+  fail = async () => {
+    isStopping = true;
+    const left = Promise.all([queue.stop(), executor.drain(0, "worker fails")]);
+    await within(LEAVE_MS, left, logger);
+  };
   await bus.start();
   queue.start();
   let deadline = 0;
@@ -108,13 +112,15 @@ async function main(): Promise<void> {
         await bus.close();
         await Promise.all([pool.end(), telemetry.shutdown()]);
       };
-      // While the database is away nothing can be given back: the leases will run out.
-      const left = leave().catch((error: unknown) =>
-        logger.error({ err: error }, "left in disorder"),
-      );
-      await Promise.race([left, delay(Math.max(0, deadline - Date.now()) + LEAVE_MS)]);
+      await within(Math.max(0, deadline - Date.now()) + LEAVE_MS, leave(), logger);
     },
   });
+}
+
+/** While the database is away nothing can be given back: the leases will run out. */
+async function within(milliseconds: number, leaving: Promise<unknown>, logger: Logger) {
+  const left = leaving.catch((error: unknown) => logger.error({ err: error }, "left in disorder"));
+  await Promise.race([left, delay(milliseconds)]);
 }
 
 async function createEventBus(

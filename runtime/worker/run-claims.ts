@@ -110,6 +110,16 @@ export class RunClaims {
     ]);
   }
 
+  /** Ends a run's lease, so that {@link reap} finds at once what this worker leaves behind. */
+  async abandon(run: ClaimedRun): Promise<void> {
+    await this.#query(5_000, "abandon-run", sql.ABANDON, [
+      run.tenant,
+      run.graphId,
+      run.runId,
+      run.claimToken,
+    ]);
+  }
+
   /** Runs whose worker is gone go back to the queue, or end after too many attempts. */
   async reap(maxAttempts: number): Promise<{ runId: string; fate: "pending" | "ended" }[]> {
     const error = {

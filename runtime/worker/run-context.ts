@@ -5,13 +5,22 @@ import { traceHeaders } from "../common/telemetry.ts";
 
 /** What calls made on behalf of a run have to carry. */
 export interface RunContext {
+  runId: string;
+  graphId: string;
   assertion: string;
   trace: TraceContext;
   /** Model calls under way, the latest last: the parent of the model gateway's span. */
   modelSpans: Set<Span>;
+  /** Ends the run with this error; nothing once it has ended. */
+  fail(error: Error): void;
 }
 
 const current = new AsyncLocalStorage<RunContext>();
+
+/** The run on whose behalf the code at hand executes, also from its timers and event listeners. */
+export function currentRun(): RunContext | undefined {
+  return current.getStore();
+}
 
 /** Runs `work`, and all that it starts, within a run's context. */
 export function withinRun<T>(run: RunContext, work: () => Promise<T>): Promise<T> {

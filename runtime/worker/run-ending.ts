@@ -4,8 +4,11 @@ import type { CancelAction, RunEnding } from "./run.ts";
 import type { GraphOutcome } from "./run-graph.ts";
 import { toWireJson, wireError } from "./wire-json.ts";
 
-/** Why a graph was told to stop. */
-export type StopReason = CancelAction | "lease lost" | "worker stops";
+/**
+ * Why a graph was told to stop. A worker that stops gives its runs back as if it had never begun; one
+ * that fails leaves them to be judged as those of a worker that is gone.
+ */
+export type StopReason = CancelAction | "lease lost" | "worker stops" | "worker fails";
 
 /** How an execution ended: for good, or without an end of the run. */
 export type Ending = RunEnding | Exclude<StopReason, "interrupt">;
@@ -13,7 +16,8 @@ export type Ending = RunEnding | Exclude<StopReason, "interrupt">;
 /**
  * What an execution that did not come to its end means for the run.
  *
- * @param signal Its reason is a {@link StopReason}, or why the checkpointer failed.
+ * @param signal Its reason is a {@link StopReason}, or an error: why the checkpointer failed, or what
+ *   the graph's code threw where nobody waits for it.
  */
 export function endingOf(error: unknown, signal: AbortSignal, outcome: GraphOutcome): Ending {
   // Not what LangGraph makes of being stopped.
@@ -61,7 +65,7 @@ export function stopped(outcome: GraphOutcome): RunEnding {
 }
 
 /** The graph threw, or came to something that can't be told as JSON. */
-function failure(error: unknown, outcome: GraphOutcome): RunEnding {
+export function failure(error: unknown, outcome: GraphOutcome): RunEnding {
   const reported = wireError(error);
   return {
     status: "error",

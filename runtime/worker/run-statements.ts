@@ -65,6 +65,11 @@ export const RELEASE = `
     WHERE tenant = $1 AND graph_id = $2 AND run_id = $3 AND claim_token = $4
       AND status = 'running'`;
 
+export const ABANDON = `
+  UPDATE run SET lease_until = now()
+    WHERE tenant = $1 AND graph_id = $2 AND run_id = $3 AND claim_token = $4
+      AND status = 'running'`;
+
 export const CANCEL = "SELECT cancel_runs($1,$2,$3,$4,$5) AS touched";
 
 export const ACTIVE = `
