@@ -11,6 +11,7 @@ import { type Configuration, readConfiguration } from "./configuration.ts";
 import { createConsumerTokens, enterDevToken } from "./consumer-tokens.ts";
 import { createIsInnerHop } from "./inner-hop.ts";
 import { createModelList } from "./model-list.ts";
+import { selectTokens } from "./token-lookup.ts";
 import type { TraceCollector } from "./trace-relay.ts";
 import { createAgent, createTransport } from "./transport.ts";
 import { createUpstream } from "./upstream.ts";
@@ -45,10 +46,11 @@ async function main(): Promise<void> {
   const send = createTransport(agent);
   const usage = createUsageRecorder({ insert: insertUsage(pool), logger });
   const verifier = await createAssertionVerifier(configuration.ASSERTION_PUBLIC_KEY);
+  const tokens = createConsumerTokens({ select: selectTokens(pool), logger });
   let stopping = false;
 
   const app = createApp({
-    identify: createIdentifyCaller(createConsumerTokens(pool), verifier),
+    identify: createIdentifyCaller(tokens, verifier),
     providers,
     upstream: createUpstream({ send, retryPauseMs: RETRY_PAUSE_MS, logger }),
     listModels: createModelList({ providers, defaultModel, send, logger }),

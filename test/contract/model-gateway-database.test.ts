@@ -8,8 +8,10 @@ import { pino } from "pino";
 import { generateAssertionKeys, hashToken } from "../../runtime/common/identity.ts";
 import { createPool } from "../../runtime/common/postgres.ts";
 import { createConsumerTokens } from "../../runtime/model-gateway/consumer-tokens.ts";
+import { selectTokens } from "../../runtime/model-gateway/token-lookup.ts";
 import { collect } from "../support/collect.ts";
 import { eventually } from "../support/eventually.ts";
+import { failureOf } from "../support/failure.ts";
 import { startTestPostgres, type TestPostgres } from "../support/postgres.ts";
 import { type StandInProvider, startProvider } from "../support/provider.ts";
 
@@ -17,6 +19,7 @@ const MAIN = fileURLToPath(new URL("../../runtime/model-gateway/main.ts", import
 const TOKEN = "a-consumer-token";
 const MESSAGES = [{ role: "user" as const, content: "Hello" }];
 const MODEL = "openai/gpt-4o-mini";
+const logger = pino({ level: "silent" });
 
 /** A model gateway as a program of its own. */
 interface Program {
@@ -157,10 +160,8 @@ describe("The model gateway with its database", () => {
   });
 
   it("takes a new token at once, and refuses a disabled one soon", async () => {
-    const pool = createPool(postgres.url("model_gateway"), pino({ level: "silent" }), {
-      applicationName: "test",
-    });
-    const tokens = createConsumerTokens(pool, 50);
+    const pool = createPool(postgres.url("model_gateway"), logger, { applicationName: "test" });
+    const tokens = createConsumerTokens({ select: selectTokens(pool), logger, ttlMs: 50 });
 
     expect(await tokens.find("new-token")).to.equal(undefined);
     await addToken("new-token", "globex", null);
@@ -168,6 +169,32 @@ describe("The model gateway with its database", () => {
     expect(await tokens.find("new-token")).to.deep.equal({ tenant: "globex", agent: null });
     await query("UPDATE consumer_token SET disabled_at = now() WHERE tenant = 'globex'");
     await eventually("it is refused", async () => (await tokens.find("new-token")) === undefined);
+    await pool.end();
+  });
+
+  it("goes on for the tokens it knows while PostgreSQL is down, and forgets a revoked one", async () => {
+    const pool = createPool(postgres.url("model_gateway"), logger, { applicationName: "test" });
+    const tokens = createConsumerTokens({
+      select: selectTokens(pool),
+      logger,
+      ttlMs: 0,
+      patienceMs: 0,
+    });
+    await addToken("kept", "initech", null);
+    await addToken("revoked", "hooli", null);
+    expect(await tokens.find("kept")).to.deep.equal({ tenant: "initech", agent: null });
+    expect(await tokens.find("revoked")).to.deep.equal({ tenant: "hooli", agent: null });
+    await query("UPDATE consumer_token SET disabled_at = now() WHERE tenant = 'hooli'");
+    expect(await tokens.find("revoked")).to.equal(undefined);
+
+    await postgres.restart("immediate", async () => {
+      for (let call = 0; call < 3; call++) {
+        expect(await tokens.find("kept")).to.deep.equal({ tenant: "initech", agent: null });
+      }
+      for (const token of ["revoked", "invented"]) {
+        expect((await failureOf(tokens.find(token))).status, token).to.equal(503);
+      }
+    });
     await pool.end();
   });
 
