@@ -30,11 +30,16 @@ export function configurationProblems(
 function keysAt(schema: z.ZodType, path: PropertyKey[]): string[] {
   let at = unwrapped(schema);
   for (const key of path) {
-    const inner = at instanceof z.ZodObject ? at.shape[String(key)] : undefined;
+    const inner = innerOf(at, String(key));
     if (inner === undefined) return [];
     at = unwrapped(inner);
   }
   return at instanceof z.ZodObject ? Object.keys(at.shape) : [];
+}
+
+function innerOf(schema: z.ZodType, key: string): z.ZodType | undefined {
+  if (schema instanceof z.ZodObject) return schema.shape[key];
+  return schema instanceof z.ZodArray ? (schema.element as z.ZodType) : undefined;
 }
 
 function unwrapped(schema: z.ZodType): z.ZodType {

@@ -1,5 +1,7 @@
 import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
+import type { Way } from "./egress.ts";
+import type { PlatformWays } from "./platform-ways.ts";
 import { labels } from "./workload.ts";
 
 type Policy = k8s.types.input.networking.v1.NetworkPolicySpec;
@@ -11,12 +13,11 @@ export interface NetworkPoliciesArgs {
   /** Where the platform is, and where the agents are. */
   namespace: pulumi.Input<string>;
   agentsNamespace: pulumi.Input<string>;
+  ways: PlatformWays;
 }
 
 /** The API server's port behind its Service: strict CNIs look at the address after translation. */
 const API_SERVER_PORT = 6443;
-/** Cloud credentials live here. */
-const METADATA_SERVICES = ["169.254.0.0/16"];
 
 const pods = (component: string): Peer => ({
   podSelector: { matchLabels: { "app.kubernetes.io/name": component } },
@@ -43,13 +44,12 @@ const to = (component: string, port: number): Rule => ({
   peers: [pods(component)],
 });
 
-/** Who may talk to whom, by component. What is not here is denied. */
+/** Who may talk to whom in the cluster, by component. What is not here is denied. */
 const PATHS: Record<string, { ingress: Rule[]; egress: Rule[] }> = {
   gateway: {
     ingress: [{ ports: [[8080, "TCP"]] }],
     egress: [
       dns,
-      apiServer,
       { ports: [[8000, "TCP"]], peers: [agentPods] },
       to("model-gateway", 8000),
       to("phoenix", 6006),
@@ -57,20 +57,11 @@ const PATHS: Record<string, { ingress: Rule[]; egress: Rule[] }> = {
   },
   "model-gateway": {
     ingress: [{ ports: [[8000, "TCP"]], peers: [pods("gateway"), agentPods] }],
-    egress: [
-      dns,
-      to("postgres", 5432),
-      to("phoenix", 6006),
-      // The providers, wherever they are; the cloud's credentials they are not.
-      {
-        ports: [],
-        peers: [{ ipBlock: { cidr: "0.0.0.0/0", except: METADATA_SERVICES } }],
-      },
-    ],
+    egress: [dns, to("postgres", 5432), to("phoenix", 6006)],
   },
   provisioner: {
     ingress: [],
-    egress: [dns, apiServer, to("postgres", 5432), to("valkey", 6379), to("phoenix", 6006)],
+    egress: [dns, to("postgres", 5432), to("valkey", 6379), to("phoenix", 6006)],
   },
   postgres: {
     ingress: [
@@ -96,6 +87,16 @@ const PATHS: Record<string, { ingress: Rule[]; egress: Rule[] }> = {
   },
 };
 
+/** Who may get to what beyond that, by component; `agent` is every agent's pod. */
+const WAYS: Record<string, (ways: PlatformWays) => Way[]> = {
+  gateway: ({ oidc }) => oidc,
+  "model-gateway": ({ database, providers }) => [...database, ...providers],
+  provisioner: ({ database, cache }) => [...database, ...cache],
+  agent: ({ database, cache }) => [...database, ...cache],
+};
+/** Those that watch the API server. */
+const WATCHERS = new Set(["gateway", "provisioner"]);
+
 /** Denies everything in both namespaces, then allows the few paths of a release. */
 export class NetworkPolicies extends pulumi.ComponentResource {
   constructor(name: string, args: NetworkPoliciesArgs, opts?: pulumi.ComponentResourceOptions) {
@@ -116,8 +117,10 @@ export class NetworkPolicies extends pulumi.ComponentResource {
     policy("deny-all", args.namespace, DENY_ALL);
     policy("deny-all-agents", args.agentsNamespace, DENY_ALL);
     for (const component of Object.keys(PATHS)) {
-      policy(component, args.namespace, componentPolicy(component));
+      policy(component, args.namespace, componentPolicy(component, args.ways));
     }
+    const external = agentsPolicy(args.ways);
+    if (external !== undefined) policy("external-servers", args.agentsNamespace, external);
     this.registerOutputs({});
   }
 }
@@ -125,9 +128,10 @@ export class NetworkPolicies extends pulumi.ComponentResource {
 export const DENY_ALL: Policy = { podSelector: {}, policyTypes: ["Ingress", "Egress"] };
 
 /** The policy of one component of the platform. */
-export function componentPolicy(component: string): Policy {
+export function componentPolicy(component: string, ways: PlatformWays): Policy {
   const paths = PATHS[component];
   if (paths === undefined) throw new Error(`No network paths are written down for ${component}.`);
+  const watches = WATCHERS.has(component);
   return {
     podSelector: { matchLabels: { "app.kubernetes.io/name": component } },
     policyTypes: ["Ingress", "Egress"],
@@ -135,10 +139,29 @@ export function componentPolicy(component: string): Policy {
       ports: portList(ports),
       ...(peers && { from: peers }),
     })),
-    egress: paths.egress.map(({ ports, peers }) => ({
-      ports: portList(ports),
-      ...(peers && { to: peers }),
-    })),
+    egress: [
+      ...[...paths.egress, ...(watches && !ways.apiServer ? [apiServer] : [])].map(
+        ({ ports, peers }) => ({ ports: portList(ports), ...(peers && { to: peers }) }),
+      ),
+      ...(watches && ways.apiServer ? [ways.apiServer] : []),
+      ...(WAYS[component]?.(ways) ?? []),
+    ],
+  };
+}
+
+/**
+ * The agents' way to an external database and cache; undefined where both are the platform's own, to
+ * which each agent's chart has the way. For all agents of the namespace, whoever installs them.
+ */
+export function agentsPolicy(ways: PlatformWays): Policy | undefined {
+  const egress = WAYS.agent?.(ways) ?? [];
+  if (egress.length === 0) return undefined;
+  return {
+    podSelector: {
+      matchLabels: { "app.kubernetes.io/name": "agent", "app.kubernetes.io/part-of": "platform" },
+    },
+    policyTypes: ["Egress"],
+    egress,
   };
 }
 

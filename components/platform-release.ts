@@ -5,6 +5,7 @@ import { Database } from "./database.ts";
 import { Gateway } from "./gateway.ts";
 import { ModelGateway } from "./model-gateway.ts";
 import { NetworkPolicies } from "./network-policies.ts";
+import { platformWays } from "./platform-ways.ts";
 import { Provisioner } from "./provisioner.ts";
 import type { StackConfiguration } from "./stack-configuration.ts";
 import { Tracing } from "./tracing.ts";
@@ -41,7 +42,11 @@ export class PlatformRelease extends pulumi.ComponentResource {
     const place = { release, namespace };
     new NetworkPolicies(
       `${name}-network`,
-      { ...place, agentsNamespace: args.agentsNamespace },
+      {
+        ...place,
+        agentsNamespace: args.agentsNamespace,
+        ways: platformWays(configuration).ways,
+      },
       child,
     );
     const database =

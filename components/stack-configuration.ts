@@ -2,14 +2,19 @@ import { z } from "zod";
 import { defaultModel, PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.ts";
 import { type ArtifactName, IMAGES, type ImageName } from "./artifacts.ts";
 import { configurationProblems } from "./configuration-problems.ts";
+import { egressSettings } from "./egress.ts";
+import { platformWays } from "./platform-ways.ts";
 
 const PROVIDER_VARIABLE = /^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/;
 
+// What refines the whole takes these URLs apart, so it waits until they are some: `abort`.
 const postgresUrl = z.url({
+  abort: true,
   protocol: /^postgres(ql)?$/,
   error: ({ input }) => (input === undefined ? "is missing" : "must be a postgres:// URL"),
 });
 
+const httpUrl = z.url({ abort: true, protocol: /^https?$/, error: "must be an http or https URL" });
 const artifact = z.strictObject({
   location: z.string(),
   checksum: z
@@ -76,8 +81,10 @@ export const stackSchema = z
     devTokens: z.boolean().default(false),
     /** A PostgreSQL that somebody else runs: the provisioner's role and the model gateway's own. */
     database: z.strictObject({ url: postgresUrl, modelGatewayUrl: postgresUrl }).optional(),
-    cache: z.strictObject({ url: z.url({ protocol: /^rediss?$/ }) }).optional(),
-    oidc: z.strictObject({ issuer: z.string(), audience: z.string(), jwksUri: z.url() }).optional(),
+    cache: z.strictObject({ url: z.url({ abort: true, protocol: /^rediss?$/ }) }).optional(),
+    oidc: z.strictObject({ issuer: z.string(), audience: z.string(), jwksUri: httpUrl }).optional(),
+    /** Ways out that network policies have to be told, as egress rules of Kubernetes. */
+    egress: egressSettings.default({ except: [] }),
     replicas: z.number().int().min(1).default(1),
   })
   .refine(
@@ -104,6 +111,11 @@ export const stackSchema = z
   .refine(({ cluster, devTokens, oidc }) => cluster === "kind" || devTokens || oidc !== undefined, {
     path: ["oidc"],
     message: "is needed where platform:cluster is existing: it says whose tokens to accept",
+  })
+  .superRefine((configuration, context) => {
+    for (const { path, message } of platformWays(configuration).problems) {
+      context.addIssue({ code: "custom", path, message });
+    }
   });
 
 /** By the name alone: two databases of one server share their roles. */

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
 import { artifacts } from "../../components/artifacts.ts";
+import { egressSettings } from "../../components/egress.ts";
 import { stackSchema } from "../../components/stack-configuration.ts";
 import { type Described, kubernetesObjects } from "../support/kubernetes-objects.ts";
 import { CANARY, inClear, plain, type Registered } from "../support/pulumi-monitor.ts";
@@ -133,6 +134,27 @@ describe("the example of a stack for an existing cluster", () => {
       "platform",
       "agents",
     ]);
+  });
+
+  it("opens the way to both for the programs and the agents that use them", () => {
+    const to = [{ ipBlock: { cidr: "192.0.2.0/28" } }];
+    const rules = (namespace: string, name: string) =>
+      objects.find(
+        ({ kind, metadata }) =>
+          kind === "NetworkPolicy" && metadata?.name === name && metadata.namespace === namespace,
+      )?.spec.egress;
+    const database = { to, ports: [{ protocol: "TCP", port: 5432 }] };
+    const cache = { to, ports: [{ protocol: "TCP", port: 6380 }] };
+    expect(rules("agents", "platform-external-servers")).to.deep.equal([database, cache]);
+    expect(rules("platform", "platform-provisioner")).to.deep.include(database).and.include(cache);
+    expect(rules("platform", "platform-model-gateway")).to.deep.include(database);
+  });
+
+  it("comments out only ways out that there are", () => {
+    const egress = text.slice(text.indexOf("platform:egress:"));
+    const commented = [...egress.matchAll(/^ {4}# (\w+):/gm)].map(([, key]) => key);
+    expect(commented).to.deep.equal(["providers", "oidc", "apiServer", "except"]);
+    expect(Object.keys(egressSettings.shape)).to.include.members(commented);
   });
 
   it("comments out only settings that there are, with the checksum that is pinned", () => {

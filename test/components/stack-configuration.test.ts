@@ -107,6 +107,11 @@ const WRONG: [string, Record<string, unknown>, string][] = [
     { "platform:oidc": { issuer: SECRET, audience: SECRET, jwksUri: SECRET } },
     "platform:oidc.jwksUri",
   ],
+  [
+    "a database that is no URL",
+    { "platform:database": { url: SECRET, modelGatewayUrl: SECRET } },
+    "platform:database.url",
+  ],
   ["no replica", { "platform:replicas": 0 }, "platform:replicas"],
 ];
 
