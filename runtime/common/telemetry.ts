@@ -23,8 +23,8 @@ import type { Context, MiddlewareHandler } from "hono";
 import type { Logger } from "./logging.ts";
 
 /** The project under which the tracing UI files our traces (OpenInference resource attribute). */
-const PROJECT = "Platform";
-const PROJECT_ATTRIBUTE = "openinference.project.name";
+export const PROJECT = "Platform";
+export const PROJECT_ATTRIBUTE = "openinference.project.name";
 
 /** OpenInference attribute names that every program uses. */
 export const SPAN_KIND = "openinference.span.kind";
