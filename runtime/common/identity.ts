@@ -21,6 +21,11 @@ const ISSUER = "platform-gateway";
 const FRONT_DOOR_ISSUER = "platform-front-door";
 const FRONT_DOOR_AUDIENCE = "model-gateway";
 const LIFETIME_S = 60;
+/**
+ * How long after its end an assertion still says whom a run is for, in s. A run keeps the one it was
+ * accepted with, and may be told to begin a year later (`after_seconds`); then it has a day.
+ */
+const ATTRIBUTION_S = 366 * 24 * 3_600;
 /** An assertion is reused for this long, so that it always has time left when a worker checks it. */
 const REUSE_MS = 30_000;
 const CACHE_LIMIT = 10_000;
@@ -74,8 +79,10 @@ export interface AssertionVerifier {
   /** @param graphIds The graphs this worker serves: the audience must be one of them. */
   verify(token: string | undefined, graphIds: readonly string[]): Promise<Assertion>;
   /**
-   * Checks the signature alone. For the model gateway, which asks long after the call was admitted
-   * for whom it was, and gives no access by it.
+   * Checks who signed it, and only roughly when. For the model gateway, which asks long after the
+   * call was admitted for whom it was, and gives no access by it.
+   *
+   * @throws HttpError 401 for one that is not valid, or older than any run.
    */
   attribute(token: string): Promise<Assertion>;
   /** Whether this is a proof of {@link AssertionSigner.signFrontDoor} that still holds. */
@@ -87,7 +94,7 @@ export async function createAssertionVerifier(publicKeyPem: string): Promise<Ass
   const key = await importSPKI(publicKeyPem, ALGORITHM);
   const cache = new Map<string, { assertion: Assertion; until: number }>();
   // A signature stays right, and a run's calls all carry the same assertion.
-  const attributed = new Map<string, Assertion>();
+  const attributed = new Map<string, { assertion: Assertion; until: number }>();
   let frontDoor = { token: "", until: 0 };
   return {
     async verify(token, graphIds) {
@@ -106,10 +113,10 @@ export async function createAssertionVerifier(publicKeyPem: string): Promise<Ass
     },
     async attribute(token) {
       const known = attributed.get(token);
-      if (known !== undefined) return known;
-      const { assertion } = await readAssertion(token, key, Number.MAX_SAFE_INTEGER);
+      if (known !== undefined && known.until > Date.now()) return known.assertion;
+      const { assertion, expires } = await readAssertion(token, key, ATTRIBUTION_S);
       if (attributed.size >= CACHE_LIMIT) attributed.clear();
-      attributed.set(token, assertion);
+      attributed.set(token, { assertion, until: (expires + ATTRIBUTION_S) * 1000 });
       return assertion;
     },
     async isFrontDoor(token) {
@@ -144,6 +151,9 @@ async function readAssertion(token: string, key: CryptoKey, toleranceS: number) 
     const { tenant, sub, aud } = claims.parse(payload);
     return { assertion: { tenant, subject: sub, graphId: aud }, expires: payload.exp ?? 0 };
   } catch (error) {
+    if (error instanceof errors.JWTExpired && toleranceS > 0) {
+      throw unauthorized("The identity assertion is older than any run may be. Start a new run.");
+    }
     if (error instanceof errors.JOSEError || error instanceof z.ZodError) {
       throw unauthorized("The identity assertion is not valid.");
     }

@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { importPKCS8, SignJWT } from "jose";
 import OpenAI from "openai";
 import { createAssertionSigner, generateAssertionKeys } from "../../runtime/common/identity.ts";
 import { collect } from "../support/collect.ts";
@@ -75,6 +76,33 @@ describe("What passes the model gateway, and whom it is for", () => {
     expect((await ask(other)).status).to.equal(403);
     expect((await ask(`${other.slice(0, -4)}AAAA`)).status).to.equal(401);
     expect(provider.calls).to.have.length(0);
+  });
+
+  it("knows whom a run is for a year after it was asked for, and not for ever", async () => {
+    const key = await importPKCS8(gateway.assertionPrivateKey, "EdDSA");
+    const ask = async (ageDays: number) => {
+      const issued = Math.floor(Date.now() / 1000) - ageDays * 24 * 3_600;
+      const assertion = await new SignJWT({ tenant: "globex" })
+        .setProtectedHeader({ alg: "EdDSA" })
+        .setIssuer("platform-gateway")
+        .setSubject("kim")
+        .setAudience("assistant")
+        .setIssuedAt(issued)
+        .setExpirationTime(issued + 60)
+        .sign(key);
+      return fetch(`${gateway.url}/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${AGENT_TOKEN}`, "x-platform-assertion": assertion },
+        body: JSON.stringify({ model: MODEL, messages: MESSAGES }),
+      });
+    };
+
+    expect((await ask(365)).status).to.equal(200);
+    expect(gateway.usage[0]).to.include({ tenant: "globex", agent: "assistant" });
+    const tooOld = await ask(367);
+    expect(tooOld.status).to.equal(401);
+    expect(await tooOld.text()).to.contain("Start a new run");
+    expect(provider.calls).to.have.length(1);
   });
 
   it("sends no header of the client to the provider, and none of the provider's own to the client", async () => {
