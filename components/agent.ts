@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
+import { releaseNameOf } from "./agent-names.ts";
 
 export interface AgentArgs {
   graphId: string;
@@ -20,7 +21,7 @@ export class Agent extends pulumi.ComponentResource {
     new k8s.helm.v4.Chart(
       `${name}-chart`,
       {
-        name: args.graphId,
+        name: releaseNameOf(args.graphId),
         namespace: args.namespace,
         chart: join(args.chartDirectory, "platform-agent"),
         values: {

@@ -1,6 +1,7 @@
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type * as pulumi from "@pulumi/pulumi";
 import type { DeclaredAgent } from "../runtime/embedded/agents.ts";
+import { releaseNameOf } from "./agent-names.ts";
 import { Image } from "./image.ts";
 import type { StackConfiguration } from "./stack-configuration.ts";
 import { imageOf, type TargetCluster, thirdPartyImages } from "./target-cluster.ts";
@@ -11,7 +12,7 @@ export type ProgramName = (typeof PROGRAMS)[number];
 
 /** The key of an agent's image among those delivered. */
 export function agentImageName(graphId: string): string {
-  return `agent-${graphId}`;
+  return `agent-${releaseNameOf(graphId)}`;
 }
 
 /**
@@ -87,14 +88,15 @@ export function agentImage(
   workerImage: pulumi.Input<string>,
   args: OurImagesArgs,
 ): Image {
-  const { graphId } = agent;
-  return new Image(agentImageName(graphId), {
-    imageName: agentImageName(graphId),
+  const name = agentImageName(agent.graphId);
+  const file = basename(agent.file, ".ts");
+  return new Image(name, {
+    imageName: name,
     version: args.version,
     context: args.checkout,
     dockerfile: "agents/Dockerfile",
-    sources: [join("agents", `${graphId}.ts`), join("agents", graphId), ".dockerignore"],
-    buildArgs: { WORKER_IMAGE: workerImage, AGENT: graphId },
+    sources: [join("agents", `${file}.ts`), join("agents", file), ".dockerignore"],
+    buildArgs: { WORKER_IMAGE: workerImage, AGENT: file },
     registry: args.registry,
   });
 }

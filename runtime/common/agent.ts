@@ -2,12 +2,15 @@ import { z } from "zod";
 
 /** The declaration of one agent, as a file of `agents/` exports it. */
 export const agentDeclaration = z.strictObject({
-  /** What clients send as `X-Graph-ID`; also the name of the release. */
+  /**
+   * What clients send as `X-Graph-ID`: the key of a graph in `langgraph.json`, as far as it can be the
+   * value of a Kubernetes label.
+   */
   graphId: z
     .string()
     .regex(
-      /^[a-z0-9]([a-z0-9-]{0,51}[a-z0-9])?$/,
-      "use 1 to 53 lower-case letters, digits and hyphens, as in a Kubernetes name",
+      /^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?$/,
+      "use 1 to 63 letters, digits, hyphens and underscores, the first and the last a letter or digit",
     ),
   /** One sentence for people. */
   description: z.string().optional(),

@@ -70,7 +70,7 @@ export interface AgentRequest {
 const graphId = agentDeclaration.shape.graphId;
 const tenant = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/);
 // One segment after aegra: and no wildcard, so that no prefix can lie within another.
-const redisPrefix = z.string().regex(/^aegra:[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/);
+const redisPrefix = z.string().regex(/^aegra:[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?$/);
 
 /** Names a Deployment among all namespaces. */
 export function keyOf({ metadata }: Deployment): string {
@@ -83,7 +83,7 @@ export function readAgentRequest(from: Deployment): AgentRequest | { refused: st
   const graph = graphId.safeParse(labels[GRAPH_ID_LABEL]);
   if (!graph.success) {
     return refused(
-      `Label ${GRAPH_ID_LABEL} is not a graph id: use 1 to 53 lower-case letters, digits and hyphens.`,
+      `Label ${GRAPH_ID_LABEL} is not a graph id: use 1 to 63 letters, digits, hyphens and underscores.`,
     );
   }
   const owner = tenant.safeParse(annotations[TENANT_ANNOTATION] ?? DEFAULT_TENANT);
@@ -97,7 +97,7 @@ export function readAgentRequest(from: Deployment): AgentRequest | { refused: st
   );
   if (!prefix.success) {
     return refused(
-      `Annotation ${REDIS_PREFIX_ANNOTATION} must look like aegra:<name>, with lower-case letters, digits and hyphens in the name.`,
+      `Annotation ${REDIS_PREFIX_ANNOTATION} must look like aegra:<name>, with letters, digits, hyphens and underscores in the name.`,
     );
   }
   const secret = annotations[CREDENTIALS_SECRET_ANNOTATION] ?? secretName(name);

@@ -10,7 +10,8 @@ describe("an agent's values", () => {
       /at '\/image': additional properties 'registry' not allowed/,
     ],
     ["a graph id that is no name", { graphId: "My Agent" }, /at '\/graphId': 'My Agent' does not/],
-    ["a graph id of 54 letters", { graphId: "a".repeat(54) }, /at '\/graphId'/],
+    ["a graph id of 64 letters", { graphId: "a".repeat(64) }, /at '\/graphId'/],
+    ["a graph id that no label may be", { graphId: "_agent" }, /at '\/graphId'/],
     ["no graph id", { graphId: "" }, /graphId is empty: set the graph id/],
     ["a graph id that is null", { graphId: null }, /missing property 'graphId'/],
     ["no host", { sharedRoute: { host: "" } }, /sharedRoute\.host is empty/],
@@ -24,6 +25,7 @@ describe("an agent's values", () => {
     ],
     ["no platform", { platform: { releaseName: "" } }, /platform\.releaseName is empty/],
     ["a prefix of another shape", { redis: { prefix: "*" } }, /at '\/redis\/prefix'/],
+    ["a prefix within another", { redis: { prefix: "aegra:a:b" } }, /at '\/redis\/prefix'/],
     ["no sandbox without asking", { runtimeClassName: "" }, /would run without a sandbox/],
     ["no sandbox by null", { runtimeClassName: null }, /runtimeClassName/],
     [

@@ -44,6 +44,21 @@ describe("an agent's release", () => {
     }
   });
 
+  it("takes a graph id as LangGraph projects have them, whatever the release is called", async () => {
+    const graphId = `My_Agent-${"x".repeat(54)}`;
+    const { all, one } = await render({ graphId }, "my-agent");
+    for (const { metadata } of all) {
+      expect(metadata?.name).to.equal("my-agent");
+      expect(metadata?.labels).to.include({ "platform.dev/graph-id": graphId });
+    }
+    const [headers, query] = one("HTTPRoute").spec.rules[0]?.matches ?? [];
+    expect(headers?.headers?.[0]?.value).to.equal(graphId);
+    expect(query?.queryParams?.[0]?.value).to.equal(graphId);
+    expect(one("Deployment").metadata?.annotations).to.include({
+      "platform.dev/redis-prefix": `aegra:${graphId}`,
+    });
+  });
+
   it("reads names that YAML takes for something else as names", async () => {
     const odd = await render({ graphId: "123", image: { repository: "r", tag: "1.10" } }, "on");
     expect(odd.one("Deployment").metadata?.name).to.equal("on");

@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { releaseNameOf } from "../../components/agent-names.ts";
 import {
   type Deployment,
   deployment,
@@ -39,10 +40,36 @@ describe("what a Deployment asks for", () => {
     });
   });
 
+  it("takes graph ids as LangGraph projects have them", () => {
+    for (const graphId of ["my_agent", "ReAct-Agent", "9lives", "a".repeat(63)]) {
+      expect(readAgentRequest(agent("assistant", { graphId }))).to.include({
+        graphId,
+        redisPrefix: `aegra:${graphId}`,
+      });
+    }
+  });
+
+  it("is refused with a graph id that is none", () => {
+    for (const graphId of ["", "_agent", "agent_", "my agent", "a:b", "a*", "a".repeat(64)]) {
+      const read = readAgentRequest(agent("assistant", { graphId }));
+      expect(read, graphId).to.have.property("refused").that.includes("is not a graph id");
+    }
+  });
+
+  it("has names of its own in the database where graph ids differ by a sign only", () => {
+    const names = ["a-b", "a_b", "A_b", "a--b"].map((graphId) => {
+      const read = readAgentRequest(agent(releaseNameOf(graphId), { graphId }));
+      return "refused" in read ? read.refused : read.name;
+    });
+    expect(new Set(names).size).to.equal(names.length);
+    for (const name of names) expect(name).to.match(/^agent_[a-z0-9_]{1,48}$/);
+  });
+
   it("is refused where a value is not valid", () => {
     for (const [annotations, word] of [
       [{ "platform.dev/tenant": "" }, "tenant"],
       [{ "platform.dev/redis-prefix": "aegra:*" }, "aegra:<name>"],
+      [{ "platform.dev/redis-prefix": "aegra:a:b" }, "aegra:<name>"],
       [{ "platform.dev/credentials-secret": "other" }, "assistant-credentials"],
     ] as const) {
       const read = readAgentRequest(agent("assistant", { annotations }));

@@ -34,7 +34,7 @@ describe("the layout of an agent's image", () => {
   it("is refused where the declaration is not valid", async () => {
     const file = await declare({ graphId: "Not Valid", graph: "./shop/graph.ts:graph" });
     expect((await failureOf(assembleAgent(file, join(directory, "out")))).message).to.include(
-      "graphId: use 1 to 53 lower-case letters",
+      "graphId: use 1 to 63 letters",
     );
   });
 
