@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { UserError } from "../common/errors.ts";
-import { MOST_DEATHS, RestartHistory } from "./restart-history.ts";
+import { MOST_DEATHS, type RestartPolicy } from "./restart-policy.ts";
 import type { Service } from "./service.ts";
 
 /** What the person at the keyboard is told. */
@@ -12,31 +12,36 @@ export interface KeepRunningEvents {
 /**
  * Starts a service again whenever it dies, until `signal` says that we are stopping.
  *
- * @throws UserError once it died too often.
+ * @throws UserError once it died too often for `policy`.
  */
 export async function keepRunning(
   service: Service,
   signal: AbortSignal,
+  policy: RestartPolicy,
   events: KeepRunningEvents,
 ): Promise<void> {
-  const history = new RestartHistory();
+  let upSince = performance.now();
   let reason = await service.death();
+  let livedMs = performance.now() - upSince;
   while (!signal.aborted) {
-    const pauseMs = history.afterDeath(performance.now());
+    const pauseMs = policy.afterDeath(performance.now(), livedMs);
     if (pauseMs === undefined) throw givenUp(service, reason);
     events.died(service, reason, pauseMs);
     try {
       await delay(pauseMs, undefined, { signal });
       const began = performance.now();
       await service.start(() => {});
-      events.back(service, performance.now() - began);
+      upSince = performance.now();
+      events.back(service, upSince - began);
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof UserError)) throw error;
       reason = error.message;
+      livedMs = 0;
       continue;
     }
     reason = await service.death();
+    livedMs = performance.now() - upSince;
   }
 }
 

@@ -10,6 +10,7 @@ import { keepRunning } from "./keep-running.ts";
 import { rotateLog } from "./logs.ts";
 import { Postgres } from "./postgres.ts";
 import { DEV_TENANT, DEV_TOKEN, DRAIN_MS, type Programs } from "./programs.ts";
+import { GivesUp, NeverGivesUp } from "./restart-policy.ts";
 import type { Secrets } from "./secrets.ts";
 import { type Service, settledWithin } from "./service.ts";
 
@@ -45,19 +46,27 @@ export class Platform {
     return started;
   }
 
-  /** Starts again what dies. Comes back once the platform is being stopped. */
+  /**
+   * Starts again what dies, the worker for ever: agents' code may end it. Comes back once the platform is being
+   * stopped.
+   *
+   * @throws UserError where another one dies too often.
+   */
   async keepRunning(): Promise<void> {
     const { output } = this.#options;
     await Promise.all(
-      this.#services().map((service) =>
-        keepRunning(service, this.#stopping.signal, {
+      this.#services().map((service) => {
+        const isOfAgents = service === this.#programs?.worker;
+        const meanwhile = isOfAgents ? "; until then calls of agents get 502" : "";
+        const policy = isOfAgents ? new NeverGivesUp() : new GivesUp();
+        return keepRunning(service, this.#stopping.signal, policy, {
           died: ({ title, logFile: log }, reason, pauseMs) =>
             output.warn(
-              `${title}: ${reason}; starting it again in ${seconds(pauseMs)} (log: ${log})`,
+              `${title}: ${reason}; starting it again in ${seconds(pauseMs)}${meanwhile} (log: ${log})`,
             ),
           back: ({ title }, tookMs) => output.done(`${title} is back (${seconds(tookMs)})`),
-        }),
-      ),
+        });
+      }),
     );
   }
 

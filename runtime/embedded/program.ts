@@ -1,9 +1,10 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import { get } from "node:http";
 import { z } from "zod";
 import { startFailure } from "./logs.ts";
+import { probe } from "./probe.ts";
 import { type Service, settledWithin, signalGroup, whenGone } from "./service.ts";
+import { fallsSilent, type Patience } from "./silence.ts";
 import { type OnWaiting, until } from "./wait.ts";
 
 const START_PATIENCE_MS = 60_000;
@@ -23,6 +24,8 @@ export interface ProgramOptions {
   /** 0: the system chooses at the first start, and later starts keep the port. */
   port: number;
   logFile: string;
+  /** When it is ended because it does not answer `/live` any more; never, where this is left out. */
+  patience?: Patience;
 }
 
 /** One of the platform's programs as a child process, told to leave when we are gone. */
@@ -33,6 +36,8 @@ export class Program implements Service {
   #port: number;
   #process: ChildProcess | undefined;
   #death: Promise<string> = new Promise(() => {});
+  /** Ends the watch over the process that runs now. */
+  #watch = new AbortController();
 
   constructor(options: ProgramOptions) {
     this.title = options.title;
@@ -60,9 +65,12 @@ export class Program implements Service {
     });
     child.on("message", (message) => {
       port = listening.safeParse(message).data?.listening ?? port;
+      if (port !== undefined) void this.#endWhenSilent(port);
     });
     const outcome = await until(
-      async () => died ?? ((await isReady(port)) ? "" : undefined),
+      // It listens before it is ready: migrations, graphs and the database come first.
+      async () =>
+        died ?? (port !== undefined && (await probe(port, "/ready", PROBE_MS)) ? "" : undefined),
       START_PATIENCE_MS,
       (waitedMs) => onWaiting(port === undefined ? "to listen" : "to be ready", waitedMs),
     );
@@ -81,6 +89,7 @@ export class Program implements Service {
 
   async stop(graceMs: number): Promise<void> {
     if (this.#process === undefined) return;
+    this.#watch.abort();
     if (graceMs > 0) {
       this.#process.kill("SIGTERM");
       if (await settledWithin(this.#death, graceMs)) return;
@@ -91,6 +100,16 @@ export class Program implements Service {
 
   kill(): void {
     signalGroup(this.#process, "SIGKILL");
+  }
+
+  async #endWhenSilent(port: number): Promise<void> {
+    const { patience } = this.#options;
+    if (patience === undefined) return;
+    const watch = this.#watch;
+    const answers = () => probe(port, "/live", patience.everyMs);
+    if (!(await fallsSilent(answers, patience, watch.signal))) return;
+    watch.abort(new Silent(patience));
+    this.kill();
   }
 
   #spawn(): ChildProcess {
@@ -104,23 +123,20 @@ export class Program implements Service {
     });
     closeSync(log);
     this.#process = child;
-    this.#death = whenGone(child);
+    const watch = new AbortController();
+    this.#watch = watch;
+    this.#death = whenGone(child).then((how) => {
+      const reason = watch.signal.reason;
+      watch.abort();
+      return reason instanceof Silent ? reason.message : how;
+    });
     return child;
   }
 }
 
-/** A program listens before it is ready: migrations, graphs and the database come first. */
-function isReady(port: number | undefined): Promise<boolean> {
-  if (port === undefined) return Promise.resolve(false);
-  return new Promise((resolve) => {
-    const request = get(
-      { host: "127.0.0.1", port, path: "/ready", agent: false, timeout: PROBE_MS },
-      (response) => {
-        response.resume();
-        resolve(response.statusCode === 200);
-      },
-    );
-    request.on("timeout", () => request.destroy());
-    request.on("error", () => resolve(false));
-  });
+/** Why a process was ended that still ran. */
+class Silent extends Error {
+  constructor({ everyMs, probes }: Patience) {
+    super(`it did not answer for ${(everyMs * probes) / 1_000} s and was ended`);
+  }
 }

@@ -14,6 +14,13 @@ export const CONSOLE_EMAIL = "admin@localhost";
 /** How long a program finishes what it has begun once it was asked to leave. */
 export const DRAIN_MS = 2_500;
 
+/**
+ * An agent that computes without giving anyone else a turn silences the worker. After 30 s it is
+ * replaced: collections and a busy machine take a few seconds at most, and by then all of its leases
+ * (15 s) have run out anyway.
+ */
+const WORKER_PATIENCE = { everyMs: 5_000, probes: 6 };
+
 const LOOPBACK = "127.0.0.1";
 /**
  * Node's default of 16 MiB makes an idle program a third larger than it has to be: what it made
@@ -80,6 +87,7 @@ function describeWorker(options: ProgramsOptions, modelGateway: Program): Progra
     nodeFlags: [...NODE_FLAGS, ...confinement(checkout, agentsDirectory, [paths.langgraphConfig])],
     port: 0,
     logFile: logFile(paths, "worker"),
+    patience: WORKER_PATIENCE,
     environment: () => ({
       ...common(options, "worker"),
       // node-pg-migrate looks for a cache directory when it is loaded, which a confined process may

@@ -91,7 +91,6 @@ async function main(): Promise<void> {
     await within(LEAVE_MS, left, logger);
   };
   await bus.start();
-  queue.start();
   let deadline = 0;
   let queueStopped: Promise<void> | undefined;
   await serve({
@@ -115,6 +114,8 @@ async function main(): Promise<void> {
       await within(Math.max(0, deadline - Date.now()) + LEAVE_MS, leave(), logger);
     },
   });
+  // Only now: what waits in the queue may be an agent that gives nobody a turn any more.
+  queue.start();
 }
 
 /** While the database is away nothing can be given back: the leases will run out. */

@@ -52,6 +52,7 @@ export class Queue {
   }
 
   start(): void {
+    if (this.#isStopping) return;
     this.#bus.onQueued(() => this.#fill(true));
     this.#bus.onCancelled((runId) => void this.#renew([runId]));
     this.#executor.onEnded = (queued) => this.#fill(queued);
@@ -121,8 +122,10 @@ export class Queue {
   }
 
   async #claimRuns(room: number): Promise<ClaimedRun[]> {
+    // One that ends its worker has to be alone among those that may be it, or all would be blamed.
+    const takesSuspect = !this.#executor.activeRuns.some(({ isSuspect }) => isSuspect);
     try {
-      return await this.#claims.claim(this.#graphIds, room);
+      return await this.#claims.claim(this.#graphIds, room, takesSuspect);
     } catch (error) {
       // Another worker claimed a run of the same thread at this very moment: look again later.
       if ((error as { code?: string }).code === "23505") return [];

@@ -30,10 +30,19 @@ export class RunClaims {
     this.#leaseMs = leaseMs;
   }
 
-  /** Claims up to `limit` waiting runs of these graphs, oldest first, one a thread. */
-  async claim(graphIds: readonly string[], limit: number): Promise<ClaimedRun[]> {
+  /**
+   * Claims up to `limit` waiting runs of these graphs, oldest first, one a thread.
+   *
+   * @param takesSuspect One of them may be a suspect: a run that was lost with its worker before and
+   *   may be why.
+   */
+  async claim(
+    graphIds: readonly string[],
+    limit: number,
+    takesSuspect: boolean,
+  ): Promise<ClaimedRun[]> {
     const claimToken = randomUUID();
-    const values = [graphIds, limit, claimToken, this.#leaseMs];
+    const values = [graphIds, limit, claimToken, this.#leaseMs, takesSuspect];
     let mayHaveClaimed = false;
     const rows = await overConnectionLoss(PATIENCE_MS, async () => {
       // The first try may have been committed before its answer was lost.
@@ -174,6 +183,7 @@ interface RunRow {
   kwargs: RunArguments;
   caller: RunCaller;
   attempt: number;
+  released: number;
   claim_token: string;
 }
 
@@ -191,6 +201,7 @@ function claimedRun(row: RunRow): ClaimedRun {
     kwargs: row.kwargs,
     caller: row.caller,
     attempt: row.attempt,
+    isSuspect: row.attempt - 1 - row.released >= sql.SUSPECT_LOSSES,
     claimToken: row.claim_token,
   };
 }

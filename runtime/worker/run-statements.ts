@@ -14,22 +14,33 @@ export const ACCEPT_EPHEMERAL = `
     RETURNING 'accepted' AS outcome, status, NULL AS cancelled, created_at`;
 
 // A run that was started before goes on before any other of its thread is started.
+const WAITING = `
+  SELECT r.tenant, r.graph_id, r.run_id FROM run r
+    WHERE r.status = 'pending' AND r.available_at <= now() AND r.graph_id = ANY($1)
+      AND NOT EXISTS (
+        SELECT 1 FROM run o
+          WHERE o.tenant = r.tenant AND o.graph_id = r.graph_id AND o.thread_id = r.thread_id
+            AND (o.status = 'running'
+                 OR o.status = 'pending' AND o.available_at <= now()
+                    AND (o.attempt = 0, o.created_at, o.run_id)
+                        < (r.attempt = 0, r.created_at, r.run_id)))`;
+
+/** Losing its worker so often makes a run a suspect: it may be why the worker is lost. */
+export const SUSPECT_LOSSES = 2;
+
+// $5: may a suspect be among them? One at most.
 export const CLAIM = `
-  WITH next AS (
-    SELECT r.tenant, r.graph_id, r.run_id FROM run r
-      WHERE r.status = 'pending' AND r.available_at <= now() AND r.graph_id = ANY($1)
-        AND NOT EXISTS (
-          SELECT 1 FROM run o
-            WHERE o.tenant = r.tenant AND o.graph_id = r.graph_id AND o.thread_id = r.thread_id
-              AND (o.status = 'running'
-                   OR o.status = 'pending' AND o.available_at <= now()
-                      AND (o.attempt = 0, o.created_at, o.run_id)
-                          < (r.attempt = 0, r.created_at, r.run_id)))
-      ORDER BY r.created_at LIMIT $2 FOR UPDATE OF r SKIP LOCKED
+  WITH suspect AS (
+    ${WAITING} AND $5::boolean AND r.attempt - r.released >= ${SUSPECT_LOSSES}
+      ORDER BY r.created_at LIMIT 1 FOR UPDATE OF r SKIP LOCKED
+  ), next AS (
+    ${WAITING} AND r.attempt - r.released < ${SUSPECT_LOSSES}
+      ORDER BY r.created_at LIMIT $2::integer - (SELECT count(*) FROM suspect)
+      FOR UPDATE OF r SKIP LOCKED
   )
   UPDATE run r SET status = 'running', attempt = r.attempt + 1, claim_token = $3,
       lease_until = now() + $4::integer * interval '1 ms', updated_at = now()
-    FROM next n
+    FROM (SELECT * FROM suspect UNION ALL SELECT * FROM next) n
     WHERE r.tenant = n.tenant AND r.graph_id = n.graph_id AND r.run_id = n.run_id
     RETURNING r.*`;
 

@@ -42,7 +42,7 @@ export class RunStore {
       cancelled: row.cancelled ?? [],
       createdAt: row.created_at,
       ...(row.status === "running" &&
-        claimToken !== null && { claimed: { ...run, claimToken, attempt: 1 } }),
+        claimToken !== null && { claimed: { ...run, claimToken, attempt: 1, isSuspect: false } }),
     };
   }
 

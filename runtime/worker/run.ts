@@ -50,6 +50,8 @@ export interface NewRun extends Scope {
 export interface ClaimedRun extends NewRun, Claim {
   /** 1 for the first start. */
   attempt: number;
+  /** It was lost with its worker more than once: this worker executes no other such run beside it. */
+  isSuspect: boolean;
 }
 
 /** A stored run, as clients see it. */

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { Client } from "@langchain/langgraph-sdk";
 import { expect } from "chai";
 import { freePort } from "../../runtime/embedded/free-port.ts";
+import { MOST_DEATHS } from "../../runtime/embedded/restart-policy.ts";
 import { until } from "../../runtime/embedded/wait.ts";
 import { PlatformProcess, paste } from "../support/platform-process.ts";
 
@@ -162,6 +163,32 @@ describe("./install.sh --embedded", () => {
       expect(answer.messages.at(-1)?.content).to.include("demo");
     });
   }
+
+  it("outlives a worker that keeps dying, and says 502 and when to try again meanwhile", async () => {
+    const platform = await start().ready();
+    const call = () =>
+      fetch(`http://localhost:${port}/assistants/assistant`, {
+        headers: { authorization: "Bearer local-dev-token", "x-graph-id": "assistant" },
+      });
+
+    for (let death = 1; death <= MOST_DEATHS; death++) {
+      process.kill((await platform.family()).pidOf("worker/main.ts"), "SIGKILL");
+      const away = await until(async () => {
+        const answer = await call();
+        return answer.ok ? undefined : answer;
+      }, 10_000);
+      expect(away?.status).to.equal(502);
+      expect(away?.headers.get("retry-after")).to.match(/^\d+$/);
+      const returns = () => platform.output.match(/Worker is back/g)?.length ?? 0;
+      await until(() => returns() === death || undefined, 20_000);
+    }
+
+    expect((await call()).status).to.equal(200);
+    expect(platform.output).to.include(
+      "Worker: it was ended by SIGKILL; starting it again in 3.2 s",
+    );
+    expect(platform.output).to.include("until then calls of agents get 502");
+  });
 
   it("tells a second start that the first one is running, where, and how to stop it", async () => {
     await start().ready();

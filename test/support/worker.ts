@@ -13,8 +13,8 @@ import {
 import { eventually } from "./eventually.ts";
 import type { TestDatabase } from "./postgres.ts";
 
-const ENTRY = resolve(import.meta.dirname, "../../runtime/worker/main.ts");
-const GRAPHS = resolve(import.meta.dirname, "../fixtures/worker/langgraph.json");
+export const WORKER_ENTRY = resolve(import.meta.dirname, "../../runtime/worker/main.ts");
+export const WORKER_GRAPHS = resolve(import.meta.dirname, "../fixtures/worker/langgraph.json");
 const START_MS = 20_000;
 
 const keys = generateAssertionKeys();
@@ -22,6 +22,8 @@ const signer = await createAssertionSigner(keys.privateKey);
 
 /** The key that the gateway of these tests signs with. */
 export const ASSERTION_PRIVATE_KEY = keys.privateKey;
+/** What a worker checks it by. */
+export const ASSERTION_PUBLIC_KEY = keys.publicKey;
 export const TENANT = "acme";
 
 /** Who calls, and which graph. */
@@ -66,13 +68,13 @@ export class TestWorker {
 
   /** Starts it; after the first time on the same port as before. */
   async start(): Promise<void> {
-    const child = fork(ENTRY, {
+    const child = fork(WORKER_ENTRY, {
       env: {
         PATH: process.env.PATH,
         PORT: String(this.#port),
         BIND_ADDRESSES: "127.0.0.1",
         DATABASE_URL: this.#database.url("worker"),
-        LANGGRAPH_CONFIG: GRAPHS,
+        LANGGRAPH_CONFIG: WORKER_GRAPHS,
         ASSERTION_PUBLIC_KEY: keys.publicKey,
         ...this.#environment,
       },

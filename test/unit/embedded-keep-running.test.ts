@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { UserError } from "../../runtime/common/errors.ts";
 import { type KeepRunningEvents, keepRunning } from "../../runtime/embedded/keep-running.ts";
-import { MOST_DEATHS } from "../../runtime/embedded/restart-history.ts";
+import { GivesUp, MOST_DEATHS } from "../../runtime/embedded/restart-policy.ts";
 import type { Service } from "../../runtime/embedded/service.ts";
 
 const silent: KeepRunningEvents = { died: () => {}, back: () => {} };
@@ -29,9 +29,12 @@ describe("keeping a service running", () => {
   it("ends with the reason and the log's place after five deaths", async () => {
     const service = new Mayfly();
 
-    const error = await keepRunning(service, new AbortController().signal, silent).catch(
-      (reason) => reason,
-    );
+    const error = await keepRunning(
+      service,
+      new AbortController().signal,
+      new GivesUp(),
+      silent,
+    ).catch((reason) => reason);
 
     expect(error).to.be.instanceOf(UserError);
     expect(error.message).to.include("Mayfly").and.include("it exited with code 7");
@@ -43,7 +46,10 @@ describe("keeping a service running", () => {
     const service = new Mayfly();
     const stopping = new AbortController();
 
-    await keepRunning(service, stopping.signal, { ...silent, died: () => stopping.abort() });
+    await keepRunning(service, stopping.signal, new GivesUp(), {
+      ...silent,
+      died: () => stopping.abort(),
+    });
 
     expect(service.starts).to.equal(0);
   });
