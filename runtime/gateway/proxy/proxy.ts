@@ -3,14 +3,18 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Agent } from "undici";
 import { HttpError, tooLarge } from "../../common/errors.ts";
 import { type Destination, downstreamHeaders, upstreamHeaders } from "./headers.ts";
+import { answersProbe } from "./probe.ts";
 import { arrivedBody, hasBody, RequestBody } from "./request-body.ts";
 import { type RelayOutcome, relayResponse } from "./response-relay.ts";
+import { createSilenceWatch, type SilenceOptions, type SilenceWatch } from "./silence-watch.ts";
 
 export interface ProxyOptions {
   /** The largest request body that is passed on, in bytes. */
   bodyLimitBytes: number;
   /** What to wait for before a call that reached nobody is sent once more. */
   retryPause?: () => Promise<unknown>;
+  /** When an upstream that says nothing is given up. */
+  silence?: SilenceOptions;
 }
 
 /** One call to pass on. */
@@ -45,6 +49,14 @@ export interface CallProxy {
 }
 
 const CONNECT_TIMEOUT_MS = 2_000;
+/**
+ * The kernel asks an idle peer whether it is there after this long, then every second; libuv has ten
+ * unanswered questions end the connection.
+ */
+const KEEP_ALIVE_DELAY_MS = 10_000;
+const HEAD_TIMEOUT_MS = 30_000;
+/** A worker that is silent for so long has lost the leases of its runs. */
+const SILENCE: SilenceOptions = { silentMs: 15_000, probeMs: 5_000, strikes: 3 };
 /** Long enough for a worker's listener that is being replaced, short enough not to be noticed. */
 const RETRY_PAUSE_MS = 250;
 const standardPause = () => delay(RETRY_PAUSE_MS);
@@ -54,30 +66,41 @@ export function createProxy(options: ProxyOptions): CallProxy {
     // Connections are not capped: a stream holds one for as long as it lasts, and a cap would let
     // idle streams starve short calls.
     pipelining: 1,
-    connect: { timeout: CONNECT_TIMEOUT_MS },
-    // A run may be silent for as long as it likes; its client decides how long to wait.
+    connect: { timeout: CONNECT_TIMEOUT_MS, keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS },
+    // A run may be silent for as long as it likes; its client decides how long to wait. Whether its
+    // worker still lives is asked apart.
     headersTimeout: 0,
     bodyTimeout: 0,
     allowH2: false,
   });
+  const silence = options.silence ?? SILENCE;
+  const watch = createSilenceWatch(silence, (origin) => answersProbe(origin, silence.probeMs));
   return {
-    forward: (call) => forward(agent, options, call),
+    forward: (call) => forward(agent, watch, options, call),
     head: (call) => head(agent, call),
-    close: () => agent.destroy(),
+    close() {
+      watch.stop();
+      return agent.destroy();
+    },
   };
 }
 
-async function forward(agent: Agent, options: ProxyOptions, call: Forwarding) {
+async function forward(
+  agent: Agent,
+  watch: SilenceWatch,
+  options: ProxyOptions,
+  call: Forwarding,
+): Promise<ForwardOutcome> {
   const { bodyLimitBytes: limitBytes, retryPause = standardPause } = options;
   refuseAnnouncedExcess(call.incoming, limitBytes);
   const headers = headersOf(call);
   const arrived = arrivedBody(call.incoming);
   for (let attempt = 1; ; attempt++) {
     const body = arrived ?? streamedBody(call.incoming, limitBytes);
-    const relay = relayResponse(call.outgoing, call.destination, call.responseHeaders);
+    const relay = relayResponse(call);
     agent.dispatch(
       {
-        origin: call.upstream.origin,
+        origin: relay.origin,
         path: call.path,
         method: call.incoming.method ?? "GET",
         headers,
@@ -85,7 +108,9 @@ async function forward(agent: Agent, options: ProxyOptions, call: Forwarding) {
       },
       relay.handler,
     );
+    watch.add(relay);
     const outcome = await relay.outcome;
+    watch.remove(relay);
     if (outcome.kind !== "failed") return outcome;
     if (outcome.error instanceof HttpError) throw outcome.error;
     if (attempt > 1 || !isUnhandled(call.incoming, body, outcome.reachedUpstream)) {
@@ -102,6 +127,7 @@ async function head(agent: Agent, call: Omit<Forwarding, "outgoing">): Promise<R
       origin: call.upstream.origin,
       path: call.path,
       method: "HEAD",
+      headersTimeout: HEAD_TIMEOUT_MS,
       headers: headersOf(call),
     });
     await answer.body.dump();

@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Dispatcher } from "undici";
 import { type Destination, downstreamHeaders } from "./headers.ts";
+import type { WatchedCall } from "./silence-watch.ts";
 
 /** How the relay of one answer ended. */
 export type RelayOutcome =
@@ -14,32 +15,40 @@ export type RelayOutcome =
   | { kind: "failed"; error: Error; reachedUpstream: boolean };
 
 /** An undici handler that writes one answer into a client's response as its bytes come. */
-export interface ResponseRelay {
+export interface ResponseRelay extends WatchedCall {
   handler: Dispatcher.DispatchHandler;
   outcome: Promise<RelayOutcome>;
 }
 
-/**
- * Backpressure goes both ways: a client that reads slowly pauses the upstream's socket.
- *
- * @param added Headers that the answer gets from us, by lower-case name.
- */
-export function relayResponse(
-  outgoing: ServerResponse,
-  source: Destination,
-  added: Readonly<Record<string, string>>,
-): ResponseRelay {
+/** What the relay has to know of a call. */
+export interface RelayedCall {
+  outgoing: ServerResponse;
+  destination: Destination;
+  upstream: URL;
+  /** Headers that the answer gets from us, by lower-case name. */
+  responseHeaders: Readonly<Record<string, string>>;
+}
+
+/** Backpressure goes both ways: a client that reads slowly pauses the upstream's socket. */
+export function relayResponse(call: RelayedCall): ResponseRelay {
+  const { outgoing, destination, upstream, responseHeaders } = call;
   const { promise: outcome, resolve } = Promise.withResolvers<RelayOutcome>();
   let controller: Dispatcher.DispatchController | undefined;
   let status: number | undefined;
   let written = false;
+  let heardAt = performance.now();
+  let paused = false;
 
   const settle = (result: RelayOutcome) => {
     outgoing.off("close", onClose).off("drain", onDrain).off("finish", onFinish);
     resolve(result);
   };
   const onFinish = () => settle({ kind: "sent", status: status ?? outgoing.statusCode });
-  const onDrain = () => controller?.resume();
+  const onDrain = () => {
+    paused = false;
+    heardAt = performance.now();
+    controller?.resume();
+  };
   const onClose = () => {
     settle({ kind: "client-gone" });
     controller?.abort(new Error("the client went away"));
@@ -53,9 +62,10 @@ export function relayResponse(
       if (outgoing.destroyed) started.abort(new Error("the client went away"));
     },
     onResponseStart(_, code, headers) {
+      heardAt = performance.now();
       if (code < 200) return;
       status = code;
-      outgoing.writeHead(code, downstreamHeaders(headers, source, added));
+      outgoing.writeHead(code, downstreamHeaders(headers, destination, responseHeaders));
       // What comes in one packet leaves in one: headers alone are sent only if the body is late.
       process.nextTick(() => {
         if (!written && !outgoing.writableEnded && !outgoing.destroyed) outgoing.flushHeaders();
@@ -63,7 +73,10 @@ export function relayResponse(
     },
     onResponseData(current, chunk) {
       written = true;
-      if (!outgoing.write(chunk)) current.pause();
+      heardAt = performance.now();
+      if (outgoing.write(chunk)) return;
+      paused = true;
+      current.pause();
     },
     onResponseEnd() {
       outgoing.end();
@@ -80,5 +93,16 @@ export function relayResponse(
       }
     },
   };
-  return { handler, outcome };
+  return {
+    handler,
+    outcome,
+    origin: upstream.origin,
+    get heardAt() {
+      return heardAt;
+    },
+    get paused() {
+      return paused;
+    },
+    giveUp: (error) => controller?.abort(error),
+  };
 }
