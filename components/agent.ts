@@ -2,6 +2,7 @@ import { join } from "node:path";
 import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import { releaseNameOf } from "./agent-names.ts";
+import { READY_TIMEOUT } from "./workload.ts";
 
 export interface AgentArgs {
   graphId: string;
@@ -29,6 +30,7 @@ export class Agent extends pulumi.ComponentResource {
           image: pulumi.output(args.image).apply(imageValues),
           sharedRoute: { host: args.platform.agentsHost },
           platform: { releaseName: args.platform.release, namespace: args.platform.namespace },
+          deploymentAnnotations: READY_TIMEOUT,
           ...(args.runtimeClassName === undefined
             ? { runtimeClassName: "", sandbox: "none" }
             : { runtimeClassName: args.runtimeClassName }),

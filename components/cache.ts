@@ -2,7 +2,14 @@ import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import { disruptionBudget } from "./disruption-budget.ts";
 import { generatedSecret } from "./generated-secret.ts";
-import { CONTAINER_SECURITY, labels, objectMetadata, podSecurity, selector } from "./workload.ts";
+import {
+  CONTAINER_SECURITY,
+  labels,
+  objectMetadata,
+  podSecurity,
+  READY_TIMEOUT,
+  selector,
+} from "./workload.ts";
 
 export interface CacheArgs {
   release: string;
@@ -50,7 +57,7 @@ export class Cache extends pulumi.ComponentResource {
     new k8s.apps.v1.Deployment(
       `${name}-server`,
       {
-        metadata,
+        metadata: { ...metadata, annotations: READY_TIMEOUT },
         spec: {
           replicas: 1,
           strategy: { type: "Recreate" },

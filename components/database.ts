@@ -2,7 +2,14 @@ import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import { disruptionBudget } from "./disruption-budget.ts";
 import { generatedSecret } from "./generated-secret.ts";
-import { CONTAINER_SECURITY, labels, objectMetadata, podSecurity, selector } from "./workload.ts";
+import {
+  CONTAINER_SECURITY,
+  labels,
+  objectMetadata,
+  podSecurity,
+  READY_TIMEOUT,
+  selector,
+} from "./workload.ts";
 
 export interface DatabaseArgs {
   release: string;
@@ -71,7 +78,7 @@ export class Database extends pulumi.ComponentResource {
     new k8s.apps.v1.StatefulSet(
       `${name}-server`,
       {
-        metadata,
+        metadata: { ...metadata, annotations: READY_TIMEOUT },
         spec: {
           serviceName: metadata.name,
           replicas: 1,

@@ -3,7 +3,13 @@ import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import type { AccessRule } from "../runtime/common/kubernetes/access-rule.ts";
 import { disruptionBudget } from "./disruption-budget.ts";
-import { type ObjectMetadata, objectMetadata, programPod, selector } from "./workload.ts";
+import {
+  type ObjectMetadata,
+  objectMetadata,
+  programPod,
+  READY_TIMEOUT,
+  selector,
+} from "./workload.ts";
 
 export interface ProgramArgs {
   release: string;
@@ -45,7 +51,7 @@ export class Program extends pulumi.ComponentResource {
     this.deployment = new k8s.apps.v1.Deployment(
       `${name}-deployment`,
       {
-        metadata,
+        metadata: { ...metadata, annotations: READY_TIMEOUT },
         spec: {
           replicas: args.replicas,
           selector: { matchLabels },

@@ -34,6 +34,13 @@ export function objectMetadata(
   return { name, namespace, labels: labels(release, component) };
 }
 
+/**
+ * How long an update waits until a workload's pods are ready; then it fails and names the reason that
+ * the pods give (CrashLoopBackOff, ImagePullBackOff…). Pulumi's own bound is 10 min. The slowest start,
+ * PostgreSQL's first, is given 2 min by its probe, and a node of two CPUs starts all pods at once.
+ */
+export const READY_TIMEOUT = { "pulumi.com/timeoutSeconds": "300" };
+
 /** What Pod Security `restricted` wants of a pod. */
 export function podSecurity(uid: number): k8s.types.input.core.v1.PodSecurityContext {
   return {

@@ -57,6 +57,11 @@ describe("an agent's values", () => {
       /podLabels has app\.kubernetes\.io\/name/,
     ],
     [
+      "annotations by which the platform knows agents",
+      { deploymentAnnotations: { "platform.dev/tenant": "other" } },
+      /deploymentAnnotations has platform\.dev\/tenant/,
+    ],
+    [
       "a way out to everywhere",
       { networkPolicy: { extraEgress: [{}] } },
       /at '\/networkPolicy\/extraEgress\/0': missing property 'to'/,

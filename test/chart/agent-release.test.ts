@@ -76,6 +76,17 @@ describe("an agent's release", () => {
     ]);
   });
 
+  it("takes further annotations of the Deployment, and does not roll the pods for them", async () => {
+    const { metadata, spec } = (
+      await render({ deploymentAnnotations: { "example.com/owner": "team-a" } })
+    ).one("Deployment");
+    expect(metadata?.annotations).to.include({
+      "example.com/owner": "team-a",
+      "platform.dev/redis-prefix": "aegra:assistant",
+    });
+    expect(spec?.template).to.deep.equal(release.one("Deployment").spec?.template);
+  });
+
   it("takes the prefix that the values name", async () => {
     const other = await render({ redis: { prefix: "aegra:shared-name" } });
     expect(other.one("Deployment").metadata?.annotations).to.include({

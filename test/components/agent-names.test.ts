@@ -53,6 +53,9 @@ describe("an agent whose graph id is no Kubernetes name", () => {
     const chart = resources.find(({ type }) => type === "kubernetes:helm.sh/v4:Chart");
     expect(chart?.inputs).to.include({ name });
     expect(chart?.inputs.values).to.include({ graphId });
+    expect(chart?.inputs.values).to.deep.include({
+      deploymentAnnotations: { "pulumi.com/timeoutSeconds": "300" },
+    });
   });
 
   it("has an image that registries take, built of the file that declares it", async () => {

@@ -72,6 +72,17 @@ describe("the platform's pods", () => {
     expect(millis.reduce((sum, each) => sum + each, 0)).to.be.at.most(500);
   });
 
+  it("are waited for longer than a start may take, and for less than Pulumi's ten minutes", () => {
+    for (const { name, annotations, template } of servers) {
+      const timeout = Number(annotations["pulumi.com/timeoutSeconds"]);
+      expect(timeout, name).to.be.lessThan(600);
+      for (const { startupProbe } of template.spec?.containers ?? []) {
+        const { periodSeconds = 10, failureThreshold = 3 } = startupProbe ?? {};
+        expect(timeout, name).to.be.greaterThan(periodSeconds * failureThreshold);
+      }
+    }
+  });
+
   it("are asked whether they have started, are ready and are alive", () => {
     each(servers, (container, name) => {
       expect(container, name).to.include.all.keys(

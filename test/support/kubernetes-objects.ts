@@ -37,6 +37,8 @@ export interface Workload {
   name: string;
   namespace: string;
   labels: Record<string, string>;
+  /** Of the workload itself, not of its pods. */
+  annotations: Record<string, string>;
   template: V1PodTemplateSpec;
 }
 
@@ -50,6 +52,7 @@ export function workloads(all: Described[]): Workload[] {
             name: metadata?.name ?? metadata?.labels?.["app.kubernetes.io/name"] ?? "",
             namespace: metadata?.namespace ?? "",
             labels: spec.template.metadata.labels,
+            annotations: metadata?.annotations ?? {},
             template: spec.template,
           },
         ],

@@ -92,6 +92,7 @@ function leavesOf(part: Schema, prefix = ""): string[] {
 
 /** Objects whose keys are the user's own, or Kubernetes'. */
 const OPEN_ENDED = new Set([
+  "deploymentAnnotations",
   "podLabels",
   "podAnnotations",
   "nodeSelector",

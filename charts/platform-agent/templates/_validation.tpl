@@ -80,6 +80,11 @@ extraEnv never is, as it may be a secret.
 {{- $problems = append $problems (printf "podLabels has %s: by labels of app.kubernetes.io/ and platform.dev/ the platform tells pods apart. Choose another prefix." $key) -}}
 {{- end -}}
 {{- end -}}
+{{- range $key, $_ := .Values.deploymentAnnotations -}}
+{{- if hasPrefix "platform.dev/" $key -}}
+{{- $problems = append $problems (printf "deploymentAnnotations has %s: annotations of platform.dev/ are the platform's. Choose another prefix." $key) -}}
+{{- end -}}
+{{- end -}}
 {{- with .Values.autoscaling -}}
 {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
 {{- $problems = append $problems "autoscaling.minReplicas is greater than autoscaling.maxReplicas." -}}
