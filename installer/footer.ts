@@ -1,4 +1,4 @@
-import { curl } from "../runtime/embedded/footer.ts";
+import { curl } from "../runtime/common/curl.ts";
 
 export interface FooterOptions {
   url: string;

@@ -1,3 +1,5 @@
+import { curl } from "../common/curl.ts";
+
 export interface FooterOptions {
   port: number;
   graphIds: string[];
@@ -51,18 +53,4 @@ ${curl(`${base}/v1/chat/completions`, [`Authorization: Bearer ${token}`], comple
 
 Agents run under Node's permission model only: no files beyond their code, no new processes, but the
 whole network, local sockets and signals. That is not a sandbox. Run only agents that you trust here.`;
-}
-
-/** A shell line that can be pasted as it stands. */
-export function curl(url: string, headers: string[], body: unknown): string {
-  const lines = [
-    `curl -sS ${url}`,
-    ...["Content-Type: application/json", ...headers].map((header) => `-H ${quoted(header)}`),
-    `-d ${quoted(JSON.stringify(body))}`,
-  ];
-  return lines.join(" \\\n  ");
-}
-
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -85,7 +85,7 @@ describe("the console in a browser", () => {
     await page.getByLabel("Search").fill("lisbon");
     await page.getByRole("button", { name: "Filter" }).click();
     expect(await page.locator("tbody tr").count()).to.equal(1);
-    await page.getByRole("link", { name: "POST /runs/wait" }).click();
+    await page.getByRole("link", { name: "assistant" }).click();
     const steps = page.locator("details.span");
     expect(await steps.count()).to.equal(7);
     await steps.filter({ hasText: "current_time" }).locator("summary").click();
@@ -96,7 +96,7 @@ describe("the console in a browser", () => {
   it("bars stand where the steps were in time", async () => {
     await keepRun(newTraceId(), "Hello");
     await signIn();
-    await page.getByRole("link", { name: "POST /runs/wait" }).click();
+    await page.getByRole("link", { name: "assistant" }).click();
     const bars = page.locator(".bar rect");
     const [root, last] = [await bars.first().boundingBox(), await bars.last().boundingBox()];
     if (root === null || last === null) throw new Error("there are no bars");
@@ -138,7 +138,7 @@ describe("the console in a browser", () => {
           );
         }
         await page.goto(`${base}/traces?failed=1`);
-        await page.getByRole("link", { name: "POST /runs/wait" }).click();
+        await page.getByRole("link", { name: "assistant" }).click();
         await page.locator("summary").last().click();
         await inspect(`${screen}-${colorScheme}-open`);
       });
@@ -185,7 +185,7 @@ describe("the console in a browser", () => {
       {
         ...at(0, 1240),
         spanId: door ?? "",
-        name: "POST /runs/wait",
+        name: "assistant",
         attributes: { ...kind("CHAIN"), ...of, "http.response.status_code": 200 },
       },
     ]);
@@ -193,7 +193,7 @@ describe("the console in a browser", () => {
       {
         ...at(4, 1230, door),
         spanId: run ?? "",
-        name: "assistant",
+        name: "run assistant",
         attributes: { ...kind("AGENT"), ...of, "input.value": messages, "output.value": messages },
       },
       { ...at(12, 520, run), spanId: first ?? "", name: "ChatOpenAI", attributes: llm },

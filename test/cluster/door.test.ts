@@ -85,7 +85,7 @@ describe("./install.sh on a cluster", () => {
       "spans of gateway, worker and model gateway are in Phoenix",
       async () => {
         const names = await spanNames(installation, traceId);
-        return ["POST /runs/wait", "run assistant", "POST /v1/chat/completions"].every((name) =>
+        return ["assistant", "run assistant", "POST /v1/chat/completions"].every((name) =>
           names.includes(name),
         );
       },

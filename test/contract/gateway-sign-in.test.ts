@@ -17,7 +17,7 @@ describe("the console's door", () => {
       const answer = await browser.get("/");
       const text = await answer.text();
       expect(answer.status).to.equal(200);
-      expect(text).to.contain(`curl -s ${ORIGIN}/runs/wait`).and.contain("&lt;token&gt;");
+      expect(text).to.contain(`curl -sS ${ORIGIN}/runs/wait`).and.contain("&lt;token&gt;");
       expect(text).not.to.contain("assistant</li>").and.not.to.contain("test-dev-token");
     });
 

@@ -46,8 +46,9 @@ describe("the gateway's spans", () => {
   });
   beforeEach(() => spans.reset());
 
-  async function call(path: string, headers: Record<string, string> = {}) {
+  async function call(path: string, headers: Record<string, string> = {}, method = "GET") {
     const sent = request(new URL(path, gateway.url), {
+      method,
       headers: { ...CALL_HEADERS, host: "agents.localhost", ...headers },
       agent: false,
     });
@@ -131,6 +132,22 @@ describe("the gateway's spans", () => {
     answer.on("error", () => {}).resume();
     await closed;
     expect((await finishedSpan())?.status.code).to.equal(2);
+  });
+
+  it("a run's span is called after its graph, any other by method and path", async () => {
+    handler = (_, outgoing) => outgoing.end();
+    const names: [string, string, string][] = [
+      ["POST", "/runs/wait", GRAPH_ID],
+      ["POST", "/runs", GRAPH_ID],
+      ["POST", "/threads/t/runs/stream", GRAPH_ID],
+      ["GET", "/threads/t/runs", "GET /threads/t/runs"],
+      ["POST", "/threads/t/runs/r/cancel", "POST /threads/t/runs/r/cancel"],
+    ];
+    for (const [method, path, name] of names) {
+      spans.reset();
+      await once((await call(path, {}, method)).resume(), "end");
+      expect((await finishedSpan())?.name, `${method} ${path}`).to.equal(name);
+    }
   });
 
   it("a refused call is a span that says so", async () => {

@@ -90,7 +90,7 @@ export function runSpans(
   return [
     {
       exporter: worker,
-      sketch: { traceId, spanId: root, name: "POST /runs/wait", startedAt, durationMs: 1500 },
+      sketch: { traceId, spanId: root, name: "assistant", startedAt, durationMs: 1500 },
     },
     {
       exporter: worker,
@@ -98,7 +98,7 @@ export function runSpans(
         traceId,
         spanId: run,
         parentSpanId: root,
-        name: "assistant",
+        name: "run assistant",
         startedAt: startedAt + 5,
         durationMs: 1400,
         attributes: { ...of, "input.value": input, "output.value": "It is noon." },

@@ -1,3 +1,6 @@
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { promisify } from "node:util";
 import { expect } from "chai";
 import {
   ago,
@@ -5,10 +8,13 @@ import {
   inputPreview,
   prettyPrint,
 } from "../../runtime/gateway/console/pages/format.ts";
+import { firstCall } from "../../runtime/gateway/console/pages/welcome.ts";
 import { localPath } from "../../runtime/gateway/console/sign-in.ts";
 import { createSignInLimit } from "../../runtime/gateway/console/sign-in-limit.ts";
 import type { TraceSpan } from "../../runtime/gateway/console/trace-store.ts";
 import { layOut } from "../../runtime/gateway/console/waterfall.ts";
+
+const run = promisify(execFile);
 
 function span(
   spanId: string,
@@ -30,6 +36,32 @@ function span(
     attributes: {},
   };
 }
+
+describe("the console's call of an agent", () => {
+  it("is the one that the README begins with, to the letter", async () => {
+    const readme = await readFile(new URL("../../README.md", import.meta.url), "utf8");
+    const call = firstCall({
+      signedIn: true,
+      urls: { agents: "http://localhost:8088", models: "http://localhost:8088" },
+      graphIds: ["assistant"],
+      devToken: "local-dev-token",
+    });
+    expect(readme).to.contain(`\`\`\`sh\n${call}\n\`\`\``);
+  });
+
+  it("can be pasted whatever a graph is called", async () => {
+    const call = firstCall({
+      signedIn: true,
+      urls: { agents: "http://localhost:8088", models: "http://localhost:8088" },
+      graphIds: ["it's; exit 1"],
+      devToken: undefined,
+    });
+    const { stdout } = await run("bash", ["-c", `curl() { printf '%s\\n' "$@"; }; ${call}`]);
+    expect(stdout)
+      .to.contain("X-Graph-ID: it's; exit 1\n")
+      .and.contain(`"assistant_id":"it's; exit 1"`);
+  });
+});
 
 describe("the waterfall", () => {
   const drawn = (spans: TraceSpan[]) =>

@@ -13,7 +13,7 @@ import { requestId, withRequestId } from "../request-id.ts";
 import type { RouteTable } from "../route-table.ts";
 import { assetRoutes } from "./assets.ts";
 import { messagePage } from "./pages/message.ts";
-import { curl, type WelcomeProps, welcomePage } from "./pages/welcome.ts";
+import { firstCall, type WelcomeProps, welcomePage } from "./pages/welcome.ts";
 import { type ConsoleCredentials, createSessions, type Sessions } from "./session.ts";
 import { signInRoutes } from "./sign-in.ts";
 import type { TraceStore } from "./trace-store.ts";
@@ -52,7 +52,7 @@ export function consoleApp(deps: ConsoleDeps): Hono<GatewayEnv> {
   if (own !== undefined && sessions !== undefined) {
     app.route("/", signInRoutes({ sessions, now: deps.now }));
     app.use("/traces/*", signedInOnly(sessions));
-    const curlFor = (c: Context) => curl(welcomeProps(c, deps, true));
+    const curlFor = (c: Context) => firstCall(welcomeProps(c, deps, true));
     app.route("/traces", traceRoutes({ traces: own.traces, now: deps.now, curlFor }));
   } else {
     app.get("/traces/*", (c) => {

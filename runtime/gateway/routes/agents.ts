@@ -40,6 +40,7 @@ export function agentRoutes(deps: AgentsDeps): Hono<GatewayEnv> {
     if (route === undefined) {
       throw notFound(`No agent with the graph id ${JSON.stringify(graphId)} is deployed.`);
     }
+    if (isRun(c.req.method, c.req.path)) c.get("span")?.updateName(graphId);
     const { upstream } = route;
     if (upstream === undefined) {
       throw unavailable(
@@ -50,6 +51,16 @@ export function agentRoutes(deps: AgentsDeps): Hono<GatewayEnv> {
     return forwardTo(deps, c, "worker", upstream, { [ASSERTION_HEADER]: assertion });
   });
   return app;
+}
+
+const RUN_PATH = /^(?:\/threads\/[^/]+)?\/runs(?:\/wait|\/stream)?$/;
+
+/**
+ * Whether a call begins a run. Tracing UIs title a trace by its first span, so that of a run is
+ * called after its agent, as LangChain names the run of a graph; other calls go by method and path.
+ */
+function isRun(method: string, path: string): boolean {
+  return method === "POST" && RUN_PATH.test(path);
 }
 
 /**

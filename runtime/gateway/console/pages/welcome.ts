@@ -1,4 +1,5 @@
 import { html } from "hono/html";
+import { curl } from "../../../common/curl.ts";
 import { layout, type Markup } from "./layout.ts";
 
 export interface WelcomeProps {
@@ -38,7 +39,7 @@ ${agentList(signedIn, graphIds)}
 </section>
 <section class="card">
 <h2>Call an agent</h2>
-<pre class="code"><code>${curl(props)}</code></pre>
+<pre class="code"><code>${firstCall(props)}</code></pre>
 ${hint(signedIn)}
 </section>`,
   });
@@ -59,19 +60,14 @@ function agentList(signedIn: boolean | undefined, graphIds: string[]): Markup | 
   return html`<ul class="tags">${graphIds.map((id) => html`<li class="tag">${id}</li>`)}</ul>`;
 }
 
-/** A call that can be pasted into a shell. */
-export function curl({ urls, graphIds, devToken, signedIn }: WelcomeProps): string {
+/** The call that the README begins with, for this platform. */
+export function firstCall({ urls, graphIds, devToken, signedIn }: WelcomeProps): string {
   const graphId = (signedIn && graphIds[0]) || "<graph id>";
   const token = (signedIn && devToken) || "<token>";
   const body = {
     assistant_id: graphId,
-    input: { messages: [{ role: "human", content: "What time is it?" }] },
+    input: { messages: [{ role: "human", content: "What time is it in UTC?" }] },
   };
-  return [
-    `curl -s ${urls.agents}/runs/wait`,
-    `-H 'Authorization: Bearer ${token}'`,
-    `-H 'X-Graph-ID: ${graphId}'`,
-    "-H 'Content-Type: application/json'",
-    `-d '${JSON.stringify(body)}'`,
-  ].join(" \\\n  ");
+  const headers = [`Authorization: Bearer ${token}`, `X-Graph-ID: ${graphId}`];
+  return curl(`${urls.agents}/runs/wait`, headers, body);
 }
