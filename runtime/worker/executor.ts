@@ -11,7 +11,7 @@ import type { RunClaims } from "./run-claims.ts";
 import { type Conclusion, conclude, NOTHING } from "./run-conclusion.ts";
 import { type RunContext, withinRun } from "./run-context.ts";
 import { type Ending, endingOf, type StopReason, success } from "./run-ending.ts";
-import { type GraphOutcome, noOutcome, runGraph } from "./run-graph.ts";
+import { type GraphOutcome, graphConfig, noOutcome, runGraph } from "./run-graph.ts";
 import { endRunSpan, startRunSpan } from "./run-span.ts";
 import { RunSpans } from "./run-spans.ts";
 import { toWireJson } from "./wire-json.ts";
@@ -195,7 +195,7 @@ export class Executor {
     publisher: RunPublisher,
     outcome: GraphOutcome,
   ): Promise<void> {
-    const { graph } = graphOf(this.#deps.graphs, run.graphId);
+    const graph = await graphOf(this.#deps.graphs, run.graphId).graph(graphConfig(run));
     await runGraph(
       graph,
       run.attempt === 1 ? { run } : await resumption(run, graph, checkpointer),

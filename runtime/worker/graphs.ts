@@ -12,10 +12,25 @@ export type Graph = Pregel<any, any, any, any, any>;
 /** LangGraph's namespace for the ids of default assistants. */
 const ASSISTANT_NAMESPACE = "6ba7b821-9dad-11d1-80b4-00c04fd430c8";
 
+/** What a graph that is exported as a function is made for: a run's configuration, or a thread's. */
+export interface GraphConfig {
+  configurable: Record<string, unknown>;
+  metadata?: Record<string, unknown>;
+  tags?: string[];
+}
+
 /** One graph that this worker serves, with the assistant that comes with it. */
 export interface ServedGraph {
   graphId: string;
-  graph: Graph;
+  /** It is exported as a function. */
+  isMade: boolean;
+  /**
+   * The compiled graph. Exported as a function it is made anew for each configuration, as on
+   * LangGraph's own server: what it looks like may depend on that.
+   *
+   * @throws whatever an agent's function throws.
+   */
+  graph(config: GraphConfig): Promise<Graph>;
   assistantId: string;
   createdAt: string;
 }
@@ -50,7 +65,7 @@ export async function loadGraphs(configFile: string): Promise<Graphs> {
   for (const [graphId, path] of Object.entries(config.graphs)) {
     graphs.set(graphId, {
       graphId,
-      graph: await loadGraph(graphId, path, dirname(resolve(configFile))),
+      ...(await loadGraph(graphId, path, dirname(resolve(configFile)))),
       assistantId: uuidv5(graphId, ASSISTANT_NAMESPACE),
       createdAt: new Date().toISOString(),
     });
@@ -78,7 +93,11 @@ async function readConfig(configFile: string): Promise<z.output<typeof langgraph
   );
 }
 
-async function loadGraph(graphId: string, path: string, directory: string): Promise<Graph> {
+async function loadGraph(
+  graphId: string,
+  path: string,
+  directory: string,
+): Promise<Pick<ServedGraph, "isMade" | "graph">> {
   const colon = path.lastIndexOf(":");
   const file = path.slice(0, colon);
   const exportName = path.slice(colon + 1);
@@ -93,21 +112,28 @@ async function loadGraph(graphId: string, path: string, directory: string): Prom
       "Run the file with node to see the whole error.",
     );
   }
-  const graph = await compiledGraph(module[exportName]);
-  if (graph !== undefined) return graph;
-  throw new UserError(
-    "graph_load",
-    `Graph ${graphId}: ${absolute} exports no graph named ${exportName}.`,
-    `Export one: export const ${exportName} = new StateGraph(…).compile()`,
-  );
+  const exported: unknown = await module[exportName];
+  const noGraph = () =>
+    new UserError(
+      "graph_load",
+      `Graph ${graphId}: ${absolute} exports no graph named ${exportName}.`,
+      `Export one: export const ${exportName} = new StateGraph(…).compile()`,
+    );
+  if (typeof exported === "function") {
+    const graph = async (config: GraphConfig) => {
+      const made = compiledGraph(await exported(config));
+      if (made === undefined) throw noGraph();
+      return made;
+    };
+    return { isMade: true, graph };
+  }
+  const graph = compiledGraph(exported);
+  if (graph === undefined) throw noGraph();
+  return { isMade: false, graph: async () => graph };
 }
 
-/**
- * The graph that an export stands for: itself, or what a function makes of it, a StateGraph that
- * nobody has compiled, or LangChain's agent, which wraps a graph.
- */
-async function compiledGraph(exported: unknown): Promise<Graph | undefined> {
-  const made = await (typeof exported === "function" ? exported({ configurable: {} }) : exported);
+/** What was exported or made: a graph, a StateGraph that nobody has compiled, or LangChain's agent. */
+function compiledGraph(made: unknown): Graph | undefined {
   if (typeof made !== "object" || made === null) return undefined;
   if (isGraph(made)) return made;
   if ("compile" in made && typeof made.compile === "function") return made.compile();

@@ -2,10 +2,10 @@ import type { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import type { BaseMessageChunk } from "@langchain/core/messages";
 import { Command, Send } from "@langchain/langgraph";
 import type { Checkpointer } from "./checkpointer.ts";
-import type { Graph } from "./graphs.ts";
+import type { Graph, GraphConfig } from "./graphs.ts";
 import { type GraphEvent, MessageAssembly } from "./message-assembly.ts";
 import type { Resumption } from "./resumption.ts";
-import type { ClaimedRun, RunArguments } from "./run.ts";
+import type { ClaimedRun, NewRun, RunArguments } from "./run.ts";
 import { checkpointOf, interruptsByTask, publicConfig } from "./thread-state.ts";
 import type { CommandBody, StreamMode } from "./wire.ts";
 
@@ -108,6 +108,22 @@ async function streamEvents(
   }
 }
 
+/** What a run's graph is made for, where it is exported as a function. */
+export function graphConfig(run: NewRun): GraphConfig {
+  const { config } = run.kwargs;
+  return {
+    ...config,
+    configurable: {
+      ...config.configurable,
+      thread_id: run.threadId,
+      checkpoint_ns: config.configurable.checkpoint_ns ?? "",
+      run_id: run.runId,
+      graph_id: run.graphId,
+      assistant_id: run.assistantId,
+    },
+  };
+}
+
 function graphOptions(run: ClaimedRun, checkpointer: Checkpointer) {
   const { kwargs } = run;
   // By the run's id LangGraph knows its own checkpoints and resumes instead of starting anew.
@@ -126,12 +142,8 @@ function graphOptions(run: ClaimedRun, checkpointer: Checkpointer) {
     tags: kwargs.config.tags,
     recursionLimit: kwargs.config.recursion_limit,
     configurable: {
-      ...kwargs.config.configurable,
+      ...graphConfig(run).configurable,
       thread_id: run.threadId,
-      checkpoint_ns: kwargs.config.configurable.checkpoint_ns ?? "",
-      run_id: run.runId,
-      graph_id: run.graphId,
-      assistant_id: run.assistantId,
       __pregel_checkpointer: checkpointer,
     },
     context: kwargs.context,

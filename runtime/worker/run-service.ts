@@ -3,8 +3,10 @@ import { conflict, type HttpError, notFound } from "../common/errors.ts";
 import type { EventBus, RunEvent } from "./event-bus.ts";
 import type { Executor } from "./executor.ts";
 import { assistantOf, type Graphs } from "./graphs.ts";
+import { checkNodeNames, namesNodes } from "./node-names.ts";
 import type { Queue } from "./queue.ts";
 import type { CancelAction, NewRun, RunArguments, RunCaller, RunStatus } from "./run.ts";
+import { graphConfig } from "./run-graph.ts";
 import type { RunStore } from "./run-store.ts";
 import type { Scope } from "./scope.ts";
 import type { RunCreate } from "./wire.ts";
@@ -60,12 +62,13 @@ export class RunService {
   /**
    * Stores a run; from here on it survives anything. Starts it at once if there is room.
    *
-   * @throws HttpError 404 for an unknown assistant, thread or checkpoint, 409 for a busy thread with
+   * @throws HttpError 404 for an unknown assistant, thread or checkpoint, 422 for an unknown node, 409 for a busy thread with
    *   multitask strategy `reject`, 503 while the database is away.
    */
   async create(request: RunRequest): Promise<AcceptedRun> {
     const { body } = request;
     const run = this.#newRun(request);
+    await this.check(request);
     await this.#checkPlace(run);
     const isReserved = this.#queue.reserve();
     try {
@@ -159,9 +162,19 @@ export class RunService {
     return touched;
   }
 
-  /** @throws HttpError 404 for an assistant that does not belong to the scope's graph. */
-  checkAssistant(scope: Scope, body: RunCreate): void {
-    assistantOf(this.#graphs, scope.graphId, body.assistant_id);
+  /**
+   * Checks what can be known of a run before it is stored.
+   *
+   * @throws HttpError 404 for an assistant that does not belong to the scope's graph, 422 for a node
+   *   that is not in it.
+   */
+  async check(request: RunRequest): Promise<void> {
+    const { scope, body } = request;
+    const served = assistantOf(this.#graphs, scope.graphId, body.assistant_id);
+    if (!namesNodes(body)) return;
+    // A function of an agent's that fails will fail the run as well, which tells about it.
+    const graph = await served.graph(graphConfig(this.#newRun(request))).catch(() => undefined);
+    if (graph !== undefined) checkNodeNames(graph, scope.graphId, body);
   }
 
   /** LangGraph would begin anew where the checkpoint to start from does not exist. */

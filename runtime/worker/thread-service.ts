@@ -53,7 +53,7 @@ export class ThreadService {
     subgraphs: boolean,
   ): Promise<StateSnapshot> {
     await this.known(scope, threadId);
-    const { graph, config } = this.#at(scope, threadId, place);
+    const { graph, config } = await this.#at(scope, threadId, place);
     const state = await graph.getState(config, { subgraphs });
     if (place.checkpoint_id != null && state.createdAt === undefined) {
       throw notFound(`Checkpoint ${place.checkpoint_id} not found on thread ${threadId}.`);
@@ -63,7 +63,7 @@ export class ThreadService {
 
   async history(scope: Scope, threadId: string, query: HistoryQuery): Promise<StateSnapshot[]> {
     await this.known(scope, threadId);
-    const { graph, config } = this.#at(scope, threadId, { ...query.checkpoint });
+    const { graph, config } = await this.#at(scope, threadId, { ...query.checkpoint });
     const states: StateSnapshot[] = [];
     for await (const state of graph.getStateHistory(config, {
       limit: query.limit ?? 10,
@@ -88,9 +88,9 @@ export class ThreadService {
     supersteps: StateUpdate[][],
   ): Promise<object | null> {
     await this.state(scope, threadId, place, false);
-    const { graph, config } = this.#at(scope, threadId, place);
+    const { graph, config } = await this.#at(scope, threadId, place);
     const updated = await updateGraph(graph, config, supersteps);
-    const { config: latest } = this.#at(scope, threadId, {});
+    const { config: latest } = await this.#at(scope, threadId, {});
     const state = await graph.getState(latest);
     await this.#store.setState(scope, threadId, {
       status: state.next.length > 0 ? "interrupted" : "idle",
@@ -100,13 +100,27 @@ export class ThreadService {
     return checkpointOf(updated);
   }
 
-  #at(scope: Scope, threadId: string, place: Place): { graph: Graph; config: RunnableConfig } {
+  async #graph(scope: Scope, threadId: string): Promise<Graph> {
+    const served = graphOf(this.#graphs, scope.graphId);
+    // As the thread's last run saw it.
+    const config = served.isMade ? await this.#store.lastConfig(scope, threadId) : undefined;
+    return served.graph({
+      ...config,
+      configurable: { ...config?.configurable, thread_id: threadId },
+    });
+  }
+
+  async #at(
+    scope: Scope,
+    threadId: string,
+    place: Place,
+  ): Promise<{ graph: Graph; config: RunnableConfig }> {
     const checkpointer = new Checkpointer(this.#pool, scope, {
       schema: this.#schema,
       fence: { threadAtRest: threadId },
     });
     return {
-      graph: graphOf(this.#graphs, scope.graphId).graph,
+      graph: await this.#graph(scope, threadId),
       config: {
         configurable: {
           checkpoint_ns: "",

@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { overConnectionLoss } from "../common/postgres.ts";
+import type { GraphConfig } from "./graphs.ts";
 import { fromJsonb, jsonb } from "./jsonb.ts";
 import type { Scope } from "./scope.ts";
 import type { ThreadSearch } from "./wire.ts";
@@ -47,6 +48,18 @@ export class ThreadStore {
       [scope.tenant, scope.graphId, threadId, jsonb(metadata)],
     );
     return rows[0];
+  }
+
+  /** The configuration of a thread's last run; undefined where it has had none. */
+  async lastConfig(scope: Scope, threadId: string): Promise<GraphConfig | undefined> {
+    const { rows } = await overConnectionLoss(PATIENCE_MS, () =>
+      this.#pool.query<{ config: GraphConfig }>({
+        text: `SELECT kwargs -> 'config' AS config FROM run WHERE ${KEY}
+                 ORDER BY created_at DESC LIMIT 1`,
+        values: [scope.tenant, scope.graphId, threadId],
+      }),
+    );
+    return rows[0]?.config;
   }
 
   async get(scope: Scope, threadId: string): Promise<Thread | undefined> {

@@ -31,6 +31,9 @@ describe("what a worker tells about itself", () => {
       1,
     );
     expect(await client.assistants.search({ offset: 1 })).to.deep.equal([]);
+    const caller = newCaller("counter");
+    const page = await worker.call(caller, "POST", "/assistants/search", { offset: 1 });
+    expect(page.headers.get("x-pagination-total")).to.equal("1");
     expect((await failureOf(client.assistants.get("nobody"))).status).to.equal(404);
   });
 

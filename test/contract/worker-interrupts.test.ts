@@ -129,6 +129,53 @@ describe("a run that asks a human", () => {
     expect((await jsonOf(answer)).__error__.message).to.match(/command/i);
   });
 
+  for (const [what, fields, place] of [
+    ["a breakpoint before it", { interrupt_before: ["first", "sceond"] }, ["interrupt_before", 1]],
+    ["a breakpoint after it", { interrupt_after: ["sceond"] }, ["interrupt_after", 0]],
+    ["a list with a star", { interrupt_after: ["*"] }, ["interrupt_after", 0]],
+    ["a command to go there", { command: { goto: "sceond" } }, ["command", "goto"]],
+    [
+      "a command to send something there",
+      { command: { goto: ["first", { node: "sceond", input: {} }] } },
+      ["command", "goto", 1],
+    ],
+  ] as const) {
+    it(`is refused where it names a node that is not there, by ${what}`, async () => {
+      const caller = newCaller("steps");
+      for (const path of ["/runs/wait", "/runs/stream", "/runs", "/runs/batch"]) {
+        const run = { assistant_id: "steps", input: {}, ...fields };
+        const body = path === "/runs/batch" ? [run] : run;
+
+        const answer = await worker.call(caller, "POST", path, body);
+
+        expect(answer.status, path).to.equal(422);
+        const { detail, message } = await jsonOf(answer);
+        expect(detail).to.have.length(1);
+        expect(detail[0]).to.deep.include({ type: "unknown_node", loc: ["body", ...place] });
+        expect(message).to.match(/no node (sceond|\*) in graph steps; it has first, second/);
+      }
+    });
+  }
+
+  it("may name the graph's end, where a command goes to", async () => {
+    const { thread_id } = await client.threads.create();
+    await wait(thread_id, { input: { amount: 1 } });
+    await wait(thread_id, { command: { goto: "__end__", update: { amount: 3 } } });
+    expect((await client.threads.getState(thread_id)).values).to.include({ amount: 3 });
+  });
+
+  it("that was not asked anything takes an answer as LangGraph does: nothing happens", async () => {
+    const { thread_id } = await client.threads.create();
+    expect(await wait(thread_id, { command: { resume: "yes" } })).to.deep.equal({});
+    expect((await client.threads.get(thread_id)).status).to.equal("idle");
+    const answer = await worker.call(newCaller("approval"), "POST", "/runs/wait", {
+      assistant_id: "approval",
+      command: { resume: "yes" },
+    });
+    expect(answer.status).to.equal(200);
+    expect(await jsonOf(answer)).to.deep.equal({});
+  });
+
   it("that is rolled back has not been answered", async () => {
     const { thread_id } = await client.threads.create();
     const [name, gate] = [randomUUID(), randomUUID()];

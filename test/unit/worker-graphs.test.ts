@@ -3,12 +3,13 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { expect } from "chai";
 import type { UserError } from "../../runtime/common/errors.ts";
-import { loadGraphs } from "../../runtime/worker/graphs.ts";
+import { graphOf, loadGraphs } from "../../runtime/worker/graphs.ts";
 import { failureOf } from "../support/failure.ts";
 
 const FIXTURES = resolve(import.meta.dirname, "../fixtures/worker-graphs");
 
 describe("the graphs of a langgraph.json", () => {
+  const kinds = join(FIXTURES, "kinds.ts");
   let directory: string;
 
   before(async () => {
@@ -19,8 +20,28 @@ describe("the graphs of a langgraph.json", () => {
   it("may be exported compiled, uncompiled, by a function or a promise, or as an agent", async () => {
     const graphs = await loadGraphs(join(FIXTURES, "langgraph.json"));
     for (const kind of ["compiled", "uncompiled", "made", "promised", "agent"]) {
-      expect(await graphs.get(kind)?.graph.invoke({ count: 1 }), kind).to.deep.equal({ count: 2 });
+      const graph = await graphs.get(kind)?.graph({ configurable: {} });
+      expect(await graph?.invoke({ count: 1 }), kind).to.deep.equal({ count: 2 });
     }
+  });
+
+  it("exported by a function are made for each configuration, not once", async () => {
+    const graphs = await loadGraphs(join(FIXTURES, "langgraph.json"));
+    for (const [step, count] of [
+      [3, 4],
+      [10, 11],
+    ]) {
+      const graph = await graphs.get("configured")?.graph({ configurable: { step } });
+      expect(await graph?.invoke({ count: 1 })).to.deep.equal({ count });
+    }
+  });
+
+  it("exported by a function that makes none are told as such when they are needed", async () => {
+    const file = join(directory, "langgraph.json");
+    await writeFile(file, JSON.stringify({ graphs: { a: `${kinds}:makeNothing` } }));
+    const graphs = await loadGraphs(file);
+    const failure = await failureOf(graphOf(graphs, "a").graph({ configurable: {} }));
+    expect(failure.message).to.match(/Graph a: .*exports no graph named makeNothing/);
   });
 
   async function refusal(config: unknown): Promise<UserError> {
@@ -30,8 +51,6 @@ describe("the graphs of a langgraph.json", () => {
     expect(failure.name).to.equal("UserError");
     return failure;
   }
-  const kinds = join(FIXTURES, "kinds.ts");
-
   for (const [what, config, message] of [
     ["is not JSON", "{", /langgraph\.json can't be read/],
     ["has no graphs", {}, /graphs/],

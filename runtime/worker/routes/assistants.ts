@@ -28,9 +28,10 @@ export function assistantRoutes(graphs: Graphs): Hono<WorkerEnv> {
 
   app.post("/assistants/search", async (c) => {
     const body = await readBody(c, wire.assistantSearch);
-    const found = matching(c.var.caller.graphId, body).slice(body.offset ?? 0, body.limit ?? 10);
+    const found = matching(c.var.caller.graphId, body);
+    const offset = body.offset ?? 0;
     c.header("x-pagination-total", String(found.length));
-    return c.json(found);
+    return c.json(found.slice(offset, offset + (body.limit ?? 10)));
   });
 
   app.post("/assistants/count", async (c) => {
@@ -44,7 +45,8 @@ export function assistantRoutes(graphs: Graphs): Hono<WorkerEnv> {
 
   app.get("/assistants/:assistant_id/graph", async (c) => {
     const { xray } = readQuery(c, wire.assistantQuery);
-    const { graph } = assistantOf(graphs, c.var.caller.graphId, c.req.param("assistant_id"));
+    const served = assistantOf(graphs, c.var.caller.graphId, c.req.param("assistant_id"));
+    const graph = await served.graph({ configurable: {} });
     const depth = xray === undefined || /^(false|0)$/.test(xray) ? false : Number(xray) || true;
     const options: RunnableConfig & { xray: boolean | number } = { xray: depth };
     return c.json((await graph.getGraphAsync(options)).toJSON());

@@ -31,19 +31,21 @@ export function runRoutes(deps: RunRoutesDeps): Hono<WorkerEnv> {
   const { runs, store, threads, isStopping, logger } = deps;
   const app = new Hono<WorkerEnv>();
 
-  const create = async (c: WorkerContext, body: wire.RunCreate, recorded: boolean) =>
-    runs.create({
-      scope: c.var.caller,
-      threadId: threadParameter(c),
-      body,
-      caller: {
-        subject: c.var.caller.subject,
-        assertion: c.req.header(ASSERTION_HEADER) ?? "",
-        trace: traceOf(c),
-      },
-      headers: configurableHeaders(c.req.header()),
-      recorded,
-    });
+  const requestOf = (c: WorkerContext, body: wire.RunCreate, recorded: boolean) => ({
+    scope: c.var.caller,
+    threadId: threadParameter(c),
+    body,
+    caller: {
+      subject: c.var.caller.subject,
+      assertion: c.req.header(ASSERTION_HEADER) ?? "",
+      trace: traceOf(c),
+    },
+    headers: configurableHeaders(c.req.header()),
+    recorded,
+  });
+
+  const create = (c: WorkerContext, body: wire.RunCreate, recorded: boolean) =>
+    runs.create(requestOf(c, body, recorded));
 
   const wait = async (c: WorkerContext) => {
     const gone = clientGone(c);
@@ -90,7 +92,7 @@ export function runRoutes(deps: RunRoutesDeps): Hono<WorkerEnv> {
   app.post("/runs/batch", async (c) => {
     const bodies = await readBody(c, wire.runBatch);
     // All or none: a mistake in one must not leave the others running.
-    for (const body of bodies) runs.checkAssistant(c.var.caller, body);
+    for (const body of bodies) await runs.check(requestOf(c, body, true));
     const accepted = await Promise.all(bodies.map((body) => create(c, body, true)));
     return c.json(accepted.map(describe));
   });
