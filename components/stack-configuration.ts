@@ -5,7 +5,8 @@ import { configurationProblems } from "./configuration-problems.ts";
 import { egressSettings } from "./egress.ts";
 import { platformWays } from "./platform-ways.ts";
 
-const PROVIDER_VARIABLE = /^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/;
+/** Credentials, base URLs and other settings of the model providers are variables of these names. */
+export const PROVIDER_VARIABLE = /^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/;
 
 // What refines the whole takes these URLs apart, so it waits until they are some: `abort`.
 const postgresUrl = z.url({
@@ -67,12 +68,7 @@ export const stackSchema = z
       }),
     /** Credentials and base URLs of the model providers, by their environment variables. */
     providers: z
-      .record(
-        z
-          .string()
-          .regex(/^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/, "is no provider variable"),
-        z.string(),
-      )
+      .record(z.string().regex(PROVIDER_VARIABLE, "is no provider variable"), z.string())
       .default({}),
     demo: z.boolean().default(false),
     defaultModel: z.string().optional(),
@@ -132,33 +128,22 @@ const PREFIX = "platform:";
  *
  * @param all Raw configuration, `platform:key` to text, as Pulumi's runtime has it.
  * @param settings What the installer was told for this stack; it comes before the stack's file.
- * @param environment Where the local stack finds the providers' credentials if it has none itself.
  * @throws Error that names every wrong key; values are never shown, they may be secrets.
  */
 export function readStackConfiguration(
   all: Record<string, string>,
   settings: Record<string, unknown> = {},
-  environment: NodeJS.ProcessEnv = {},
 ): StackConfiguration {
   const own = Object.fromEntries(
     Object.entries(all)
       .filter(([key]) => key.startsWith(PREFIX))
       .map(([key, text]) => [key.slice(PREFIX.length), parse(key.slice(PREFIX.length), text)]),
   );
-  const raw = { providers: providersOf(environment), ...own, ...settings };
-  const result = stackSchema.safeParse(raw);
+  const result = stackSchema.safeParse({ ...own, ...settings });
   if (result.success) return result.data;
   const problems = configurationProblems(stackSchema, result.error.issues, PREFIX);
   throw new Error(
     `The stack's configuration is not valid:\n${problems.join("\n")}\nChange it with: pulumi config set platform:<key> <value>`,
-  );
-}
-
-function providersOf(environment: NodeJS.ProcessEnv): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(environment).filter(
-      (entry): entry is [string, string] => PROVIDER_VARIABLE.test(entry[0]) && Boolean(entry[1]),
-    ),
   );
 }
 

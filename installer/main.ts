@@ -6,7 +6,7 @@ import { type Arguments, readArguments, USAGE } from "./arguments.ts";
 import { deployedLine, footer } from "./footer.ts";
 import { Progress } from "./progress.ts";
 import { gatherSettings, settingsPath, writeSettings } from "./settings.ts";
-import { forget, openStack, STACK, unlocked, wasInterrupted, withoutSalt } from "./stack.ts";
+import { forget, openStack, STACK, setSecrets, unlocked, wasInterrupted } from "./stack.ts";
 import { checkTools } from "./tools.ts";
 
 const CHECKOUT = resolve(import.meta.dirname, "..");
@@ -26,8 +26,10 @@ async function main(args: Arguments): Promise<void> {
 
 async function install(args: Arguments): Promise<void> {
   const began = performance.now();
-  await writeSettings(settingsPath(DATA, STACK), await gatherSettings(args));
+  const { settings, secrets } = await gatherSettings(args, process.env);
+  await writeSettings(settingsPath(DATA, STACK), settings);
   const stack = await openStack(CHECKOUT, DATA);
+  await setSecrets(stack.workspace.pulumiCommand.command, CHECKOUT, secrets);
   const outputs = await observed(args, (options) =>
     unlocked(stack, DATA, async () => {
       if (await wasInterrupted(stack)) {
@@ -110,7 +112,6 @@ async function observed<T>(
     progress.end();
     process.off("SIGINT", interrupt);
     process.off("SIGTERM", terminate);
-    await withoutSalt(CHECKOUT);
   }
 }
 

@@ -2,8 +2,16 @@ import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
+import { PROVIDER_VARIABLE } from "../components/stack-configuration.ts";
 import { UserError } from "../runtime/common/errors.ts";
 import type { Arguments } from "./arguments.ts";
+
+/** Settings that hold credentials: they go into the stack's configuration, encrypted. */
+export interface SecretSettings {
+  providers: unknown;
+  database?: unknown;
+  cache?: unknown;
+}
 
 /** Settings of a stack that come from the installer, by their name without `platform:`. */
 export type Settings = Record<string, unknown>;
@@ -12,21 +20,46 @@ const settingsFile = z.record(z.string(), z.unknown());
 
 /**
  * Where the installer keeps what it was told, so that a plain `pulumi up` of the same stack means
- * the same. Holds no credentials.
+ * the same. Holds no credentials: those are {@link SecretSettings}.
  */
 export function settingsPath(dataDirectory: string, stack: string): string {
   return join(dataDirectory, `settings-${stack}.json`);
 }
 
-/** What the arguments and the file of `--config` ask for. */
-export async function gatherSettings(args: Arguments): Promise<Settings> {
+/**
+ * What the arguments, the file of `--config` and the environment ask for: what is secret by itself.
+ * The providers are those of the environment; the file may add some.
+ */
+export async function gatherSettings(
+  args: Arguments,
+  environment: NodeJS.ProcessEnv,
+): Promise<{ settings: Settings; secrets: SecretSettings }> {
+  const { providers, database, cache, ...file } =
+    args.config === undefined ? {} : await readSettings(args.config);
+  // What is no map goes on as it is: the stack names the key and says what it wants.
+  const named = settingsFile.safeParse(providers ?? {});
   return {
-    ...(args.config !== undefined && (await readSettings(args.config))),
-    ...(args.port !== undefined && { hostPort: args.port }),
-    ...(args.clusterName !== undefined && { clusterName: args.clusterName }),
-    ...(args.demo && { demo: true }),
-    ...(!args.samples && { samples: false }),
+    settings: {
+      ...file,
+      ...(args.port !== undefined && { hostPort: args.port }),
+      ...(args.clusterName !== undefined && { clusterName: args.clusterName }),
+      ...(args.demo && { demo: true }),
+      ...(!args.samples && { samples: false }),
+    },
+    secrets: {
+      providers: named.success ? { ...providersOf(environment), ...named.data } : providers,
+      ...(database !== undefined && { database }),
+      ...(cache !== undefined && { cache }),
+    },
   };
+}
+
+function providersOf(environment: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(environment).filter(
+      (entry): entry is [string, string] => PROVIDER_VARIABLE.test(entry[0]) && Boolean(entry[1]),
+    ),
+  );
 }
 
 export async function writeSettings(path: string, settings: Settings): Promise<void> {

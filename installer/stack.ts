@@ -1,12 +1,15 @@
 import { randomBytes } from "node:crypto";
-import { access, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { constants } from "node:fs";
+import { access, copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
   ConcurrentUpdateError,
   LocalWorkspace,
   type Stack,
 } from "@pulumi/pulumi/automation/index.js";
+import { run } from "../components/kind-provider/commands.ts";
 import { UserError } from "../runtime/common/errors.ts";
+import type { SecretSettings } from "./settings.ts";
 
 export const STACK = "local";
 
@@ -17,6 +20,7 @@ export const STACK = "local";
 export async function openStack(checkout: string, dataDirectory: string): Promise<Stack> {
   const environment = await stackEnvironment(dataDirectory);
   Object.assign(process.env, environment);
+  await ensureStackFile(checkout);
   return await LocalWorkspace.createOrSelectStack(
     { stackName: STACK, workDir: checkout },
     { envVars: environment },
@@ -69,15 +73,35 @@ export async function unlocked<T>(
   }
 }
 
-/**
- * Takes the salt that Pulumi writes into `Pulumi.local.yaml` out again. That file is everybody's and
- * the passphrase only this machine's; Pulumi makes a new salt where it finds none.
- */
-export async function withoutSalt(checkout: string): Promise<void> {
+/** The stack's file, made of its example where there is none. */
+async function ensureStackFile(checkout: string): Promise<void> {
   const path = join(checkout, `Pulumi.${STACK}.yaml`);
-  const text = await readFile(path, "utf8");
-  const kept = text.replace(/^encryptionsalt: .*\n?/m, "");
-  if (kept !== text) await writeFile(path, kept);
+  try {
+    await copyFile(`${path}.example`, path, constants.COPYFILE_EXCL);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+}
+
+/**
+ * Puts secrets into the stack's configuration, as `pulumi config set --secret` does, so that a plain
+ * `pulumi up` has them. Their values go by standard input: arguments are for everybody to see.
+ */
+export async function setSecrets(
+  command: string,
+  checkout: string,
+  secrets: SecretSettings,
+): Promise<void> {
+  for (const [name, value] of Object.entries(secrets)) {
+    await run(
+      command,
+      [
+        ...["config", "set", "--secret", `platform:${name}`],
+        ...["--stack", STACK, "--cwd", checkout, "--non-interactive"],
+      ],
+      JSON.stringify(value),
+    );
+  }
 }
 
 /** Whether an update ended while things were being made, so that their fate is not known. */
@@ -116,8 +140,8 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-/** Forgets the stack once nothing of it is left. */
+/** Forgets the stack, its configuration too, once nothing of it is left. */
 export async function forget(stack: Stack, paths: string[]): Promise<void> {
-  await stack.workspace.removeStack(STACK, { preserveConfig: true });
+  await stack.workspace.removeStack(STACK);
   for (const path of paths) await rm(path, { recursive: true, force: true });
 }

@@ -141,7 +141,10 @@ describe("a provider's key", () => {
       if (text.includes(CANARY) || text.includes(base64(CANARY))) holders.push(name);
     }
 
+    const stackFile = await readFile(join(installation.directory, "Pulumi.local.yaml"), "utf8");
+
     expect(files.map(({ name }) => name)).to.include("local.json");
+    expect(stackFile).to.include("platform:providers").and.not.include(CANARY);
     expect(holders).to.deep.equal([]);
   });
 });

@@ -9,7 +9,7 @@ import {
   plain,
   type Registered,
 } from "../support/pulumi-monitor.ts";
-import { localStack, PROVIDERS } from "../support/pulumi-program.ts";
+import { configOf, localStack, PROVIDERS, runProgram } from "../support/pulumi-program.ts";
 
 const SEED_PEM = ed25519Pem(CANARY_SEED);
 const SIGNS = [CANARY, CANARY_SEED, "PRIVATE KEY"];
@@ -65,6 +65,20 @@ describe("the secrets of a stack", () => {
   it("of providers go to the model gateway and nowhere else", () => {
     for (const value of Object.values(PROVIDERS)) {
       expect(holdersOf(value)).to.deep.equal(["platform-model-gateway-program-environment"]);
+    }
+  });
+
+  it("of providers come from the stack's configuration, not from the shell of an update", async () => {
+    const { OPENAI_API_KEY: kept } = process.env;
+    process.env.OPENAI_API_KEY = `${CANARY}-of-the-shell`;
+    try {
+      const config = { ...configOf("Pulumi.local.yaml.example"), "platform:demo": "true" };
+      const { resources: made } = await runProgram(config, { stack: "local" });
+      const text = JSON.stringify(made.map(({ inputs }) => plain(inputs)));
+      expect(text).to.include("DEMO_PROVIDER").and.not.include("of-the-shell");
+    } finally {
+      if (kept === undefined) delete process.env.OPENAI_API_KEY;
+      else process.env.OPENAI_API_KEY = kept;
     }
   });
 

@@ -185,17 +185,10 @@ describe("the configuration of a stack", () => {
     expect(configuration).to.include({ version: "3.0", kubeContext: "12" });
   });
 
-  it("takes providers' keys from the shell where the stack has none, empty ones left out", () => {
-    const environment = { OPENAI_API_KEY: "from-shell", GEMINI_API_KEY: "", PATH: "/bin" };
-    const configuration = readStackConfiguration({}, {}, environment);
-    expect(configuration.providers).to.deep.equal({ OPENAI_API_KEY: "from-shell" });
-  });
-
-  it("takes the stack's own keys before the shell's, and the installer's settings before both", () => {
-    const own = asText({ "platform:providers": { OPENAI_API_KEY: "own" }, "platform:hostPort": 1 });
-    const configuration = readStackConfiguration(own, { hostPort: 2 }, { OPENAI_API_KEY: "shell" });
-    expect(configuration.providers.OPENAI_API_KEY).to.equal("own");
-    expect(configuration.hostPort).to.equal(2);
+  it("takes what the installer was told before what the stack's file says", () => {
+    const own = asText({ ...LOCAL, "platform:hostPort": 1, "platform:replicas": 3 });
+    const configuration = readStackConfiguration(own, { hostPort: 2 });
+    expect(configuration).to.include({ hostPort: 2, replicas: 3 });
   });
 
   it("has agents use the model that the stack names, else that of the first provider", () => {

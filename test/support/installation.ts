@@ -83,12 +83,13 @@ export class Installation {
     ]);
   }
 
-  /** Pulumi as a user calls it by hand in the checkout. */
+  /** Pulumi as a user calls it by hand in the checkout, in a shell that knows of no provider. */
   async pulumi(...args: string[]): Promise<string> {
+    const { OPENAI_API_KEY: _key, OPENAI_BASE_URL: _url, ...shell } = environment();
     const { stdout } = await execute("npx", ["pulumi", ...args], {
       cwd: this.directory,
       env: {
-        ...environment(),
+        ...shell,
         PULUMI_BACKEND_URL: `file://${join(this.directory, ".platform/state")}`,
         PULUMI_CONFIG_PASSPHRASE_FILE: join(this.directory, ".platform/passphrase"),
       },
