@@ -2,8 +2,9 @@ import { access, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { z } from "zod";
 import { UserError } from "../../runtime/common/errors.ts";
+import { checkPortFree } from "../../runtime/embedded/machine-checks.ts";
 import { CommandFailed, run } from "./commands.ts";
-import { checkDocker, checkHostPort } from "./host-checks.ts";
+import { checkDocker } from "./host-checks.ts";
 import type { ResourceKind } from "./resources.ts";
 
 const inputs = z.object({
@@ -40,7 +41,7 @@ export const cluster: ResourceKind<ClusterInputs, ClusterState> = {
     if (await exists(wanted.name)) {
       await adopt(wanted);
     } else {
-      await checkHostPort(wanted.hostPort);
+      await checkPortFree(wanted.hostPort);
       await createCluster(wanted);
     }
     return { id: wanted.name, state: await stateOf(wanted) };

@@ -1,5 +1,4 @@
 import { UserError } from "../../runtime/common/errors.ts";
-import { checkPortFree } from "../../runtime/embedded/machine-checks.ts";
 import { run } from "./commands.ts";
 
 const GIB = 1024 ** 3;
@@ -16,11 +15,6 @@ export async function checkDocker(): Promise<void> {
     `Docker has ${info.NCPU} CPUs and ${(info.MemTotal / GIB).toFixed(1)} GiB of memory; the platform needs ${CPUS} and ${MEMORY_BYTES / GIB}.`,
     "Give Docker more in its settings (Docker Desktop: Settings, Resources), then try again.",
   );
-}
-
-/** @throws UserError that names who holds the port. */
-export async function checkHostPort(port: number): Promise<void> {
-  await checkPortFree(port);
 }
 
 async function dockerInfo(): Promise<{ MemTotal: number; NCPU: number }> {

@@ -116,10 +116,7 @@ async function alone(url: string, schema: string, work: () => Promise<void>): Pr
   const client = new pg.Client({ connectionString: url, application_name: "migrations" });
   await client.connect();
   try {
-    await client.query(`CREATE TABLE IF NOT EXISTS ${table} ()`).catch((error: unknown) => {
-      // A replica that started at the same moment was first.
-      if (!MADE_BY_ANOTHER.has((error as { code?: string }).code ?? "")) throw error;
-    });
+    await createIfAbsent(client, `TABLE IF NOT EXISTS ${table} ()`);
     await client.query("BEGIN");
     await client.query(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
     await work();
@@ -129,5 +126,20 @@ async function alone(url: string, schema: string, work: () => Promise<void>): Pr
   }
 }
 
-/** duplicate_table, duplicate_object (its row type) and the unique violation of a race in the catalogue. */
-const MADE_BY_ANOTHER = new Set(["42P07", "42710", "23505"]);
+/**
+ * Runs `CREATE …` of something that is to be there afterwards. PostgreSQL looks before it writes: a
+ * replica that starts at the same moment may be first, in spite of `IF NOT EXISTS`.
+ */
+export async function createIfAbsent(
+  client: pg.Client | pg.Pool,
+  what: `${"SCHEMA" | "TABLE"} IF NOT EXISTS ${string}`,
+): Promise<void> {
+  try {
+    await client.query(`CREATE ${what}`);
+  } catch (error) {
+    if (!MADE_BY_ANOTHER.has((error as { code?: string }).code ?? "")) throw error;
+  }
+}
+
+/** duplicate_schema, -table, -object (a row type); the unique violation of a race in the catalogue. */
+const MADE_BY_ANOTHER = new Set(["42P06", "42P07", "42710", "23505"]);
