@@ -104,7 +104,8 @@ install_packages() {
   if ! packages_are_current; then
     echo "Installing packages (npm ci)…"
     # PostgreSQL and Node are development packages, since the images need neither.
-    npm ci --include=dev --include=optional --no-fund --no-audit || fail 1 "npm ci failed." "Its output above says why."
+    # Warnings are left out: on Node 20 they tell of packages that run under the platform's own Node.
+    npm ci --include=dev --include=optional --no-fund --no-audit --loglevel=error || fail 1 "npm ci failed." "Its output above says why."
   fi
   # Packages that another account installed are left as they are.
   if [ -w node_modules ]; then lock_hash >node_modules/.platform-lock; fi
@@ -118,7 +119,7 @@ has_our_node() {
 install_node() {
   local version
   version="$(node -p 'require("./package.json").devDependencies.node')"
-  has_our_node "$version" || npm rebuild node --ignore-scripts=false --no-fund --no-audit || true
+  has_our_node "$version" || npm rebuild node --ignore-scripts=false --no-fund --no-audit --loglevel=error || true
   has_our_node "$version" || fail 1 \
     "npm did not install the platform's own Node.js ($version) in $ROOT/node_modules/.bin." \
     "Allow the install script of the package node, then run: npm rebuild node"

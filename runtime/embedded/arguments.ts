@@ -24,18 +24,23 @@ export interface Arguments {
 }
 
 /**
- * Reads the command line. Directories are relative to where the reader stands.
+ * Reads the command line.
  *
  * @param checkout The platform's own directory.
+ * @param cwd What directories are relative to: where the reader stands.
  * @throws UserError that names the wrong argument.
  */
-export function readArguments(args: string[], checkout: string): Arguments {
+export function readArguments(
+  args: string[],
+  checkout: string,
+  cwd: string = process.cwd(),
+): Arguments {
   const { values } = parse(args);
   return {
     demo: values.demo ?? false,
     port: readPort(values.port ?? "8088"),
-    data: values.data === undefined ? join(checkout, ".platform") : resolve(values.data),
-    agents: values.agents === undefined ? join(checkout, "agents") : resolve(values.agents),
+    data: values.data === undefined ? join(checkout, ".platform") : resolve(cwd, values.data),
+    agents: values.agents === undefined ? join(checkout, "agents") : resolve(cwd, values.agents),
     verbose: values.verbose ?? false,
     help: values.help ?? false,
   };

@@ -34,7 +34,8 @@ export function footer(options: FooterOptions): string {
     ? "\n  The demo provider answers offline, with canned text; set a provider's variable for a real model.\n"
     : "";
   return `
-  Agents         ${base}  (Agent Protocol; X-Graph-ID: ${graphIds.join(" | ")})
+  Agents         ${base}  (Agent Protocol; X-Graph-ID says which one)
+  Graph ids      ${graphIds.join("\n                 ")}
   Model gateway  ${base}/v1  (OpenAI protocol; default model ${defaultModel})
   Traces         ${base}/traces  (sign in as ${console.email}, password ${console.password})
   Token          ${token}

@@ -1,6 +1,7 @@
 import { statfs } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { UserError } from "../common/errors.ts";
+import { platformOf, type RunningPlatform } from "./platform-holder.ts";
 import { findPortHolder } from "./port-holder.ts";
 
 const MEBIBYTE = 1024 * 1024;
@@ -42,6 +43,8 @@ export async function checkPortFree(port: number): Promise<void> {
   const taken = await Promise.all(ADDRESSES.map((address) => isTaken(address, port)));
   if (!taken.includes(true)) return;
   const holder = await findPortHolder(port);
+  const platform = holder && (await platformOf(holder.pid));
+  if (platform !== undefined) throw takenByPlatform(port, platform);
   const who =
     holder === undefined
       ? "a process that this account may not see"
@@ -50,6 +53,15 @@ export async function checkPortFree(port: number): Promise<void> {
     "port_taken",
     `Port ${port} is taken by ${who}.`,
     "Stop it, or choose another port with --port N.",
+  );
+}
+
+function takenByPlatform(port: number, { pid, dataDirectory }: RunningPlatform): UserError {
+  const data = dataDirectory === undefined ? "" : `, data in ${dataDirectory}`;
+  return new UserError(
+    "port_taken",
+    `Port ${port} is taken by another platform that runs here (process ${pid}${data}).`,
+    `Stop it with Ctrl-C in its terminal or \`kill ${pid}\`, or choose another port with --port N.`,
   );
 }
 

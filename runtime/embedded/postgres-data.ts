@@ -20,6 +20,8 @@ const run = promisify(execFile);
 
 /** Between the name of a data directory and that of the process that is making it. */
 const UNFINISHED = ".new-";
+/** Up to 5.5 s, in pauses that get longer: initdb takes 1 to 2 s in all. */
+const WHILE_WRITTEN = { maxRetries: 10, retryDelay: 100 };
 
 /** A data directory that PostgreSQL can be started on, and how. */
 export interface PreparedData {
@@ -108,7 +110,8 @@ async function removeUnfinished(directory: string): Promise<void> {
   const parent = dirname(directory);
   const prefix = `${basename(directory)}${UNFINISHED}`;
   for (const name of (await readdir(parent)).filter((entry) => entry.startsWith(prefix))) {
-    await rm(join(parent, name), { recursive: true, force: true });
+    // An initdb that outlived its start may still write there, until it finds its files gone.
+    await rm(join(parent, name), { recursive: true, force: true, ...WHILE_WRITTEN });
   }
 }
 

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { readFile, readlink } from "node:fs/promises";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
@@ -19,8 +19,25 @@ export async function processStart(pid: number): Promise<string | undefined> {
 
 /** The command line of a process, where we may see it. */
 export async function processCommand(pid: number): Promise<string | undefined> {
-  if (process.platform !== "linux") return ps(pid, "command=");
-  return (await readProc(pid, "cmdline"))?.replaceAll("\0", " ").trim();
+  return (await processArguments(pid))?.join(" ").trim();
+}
+
+/** The same by its parts; elsewhere than on Linux one that holds spaces is several. */
+export async function processArguments(pid: number): Promise<string[] | undefined> {
+  if (process.platform !== "linux") return (await ps(pid, "command="))?.split(" ");
+  return (await readProc(pid, "cmdline"))?.replace(/\0$/, "").split("\0");
+}
+
+/** Whose child a process is. */
+export async function processParent(pid: number): Promise<number | undefined> {
+  const parent = Number(await ps(pid, "ppid="));
+  return Number.isSafeInteger(parent) && parent > 0 ? parent : undefined;
+}
+
+/** Where a process stands; known on Linux only. */
+export async function processDirectory(pid: number): Promise<string | undefined> {
+  // Gone, another account's, or a system without /proc.
+  return readlink(`/proc/${pid}/cwd`).catch(() => undefined);
 }
 
 async function readProc(pid: number, file: string): Promise<string | undefined> {

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -49,11 +49,11 @@ describe("./install.sh --embedded", () => {
     running.push(platform);
     return platform;
   };
-  const client = () =>
+  const client = (graphId = "assistant") =>
     new Client({
       apiUrl: `http://localhost:${port}`,
       apiKey: null,
-      defaultHeaders: { authorization: "Bearer local-dev-token", "x-graph-id": "assistant" },
+      defaultHeaders: { authorization: "Bearer local-dev-token", "x-graph-id": graphId },
     });
 
   it("answers the printed curl lines exactly as they stand", async () => {
@@ -83,11 +83,7 @@ describe("./install.sh --embedded", () => {
     const agents = await agentsFolder(directory);
     await addAgent(agents, "slow", "await new Promise((done) => setTimeout(done, 600_000));");
     const platform = await start("--agents", agents).ready();
-    const slow = new Client({
-      apiUrl: `http://localhost:${port}`,
-      apiKey: null,
-      defaultHeaders: { authorization: "Bearer local-dev-token", "x-graph-id": "slow" },
-    });
+    const slow = client("slow");
     const thread = await slow.threads.create();
     const run = await slow.runs.create(thread.thread_id, "slow", { input: { messages: [] } });
     await until(
@@ -201,27 +197,52 @@ describe("./install.sh --embedded", () => {
     expect(output).to.match(/kill \d+/);
   });
 
-  it("names the process that holds the port", async () => {
-    await start().ready();
+  it("names the platform that holds the port, by the process to stop and its data", async () => {
+    const first = await start().ready();
+    const parent = (await first.family()).pidOf("embedded/main.ts");
+    const taken = data;
     data = join(directory, "other");
 
     const { code, output } = await start().finished();
 
     expect(code).to.equal(1);
-    expect(output).to.match(/Port \d+ is taken by process \d+ \(.*gateway\/main\.ts/);
-    expect(output).to.include("--port");
+    expect(output).to.include(`Port ${port} is taken by another platform that runs here`);
+    expect(output).to.include(`(process ${parent}, data in ${taken})`);
+    expect(output).to.include(`kill ${parent}`).and.include("--port");
   });
 
-  it("serves a second agent for the price of a file", async () => {
+  it("serves a second agent for the price of a file, by an id as LangGraph has them", async () => {
     const agents = await agentsFolder(directory);
-    await addAgent(agents, "parrot", "");
+    await addAgent(agents, "My_Parrot_2", "");
     await addAgent(agents, "owl", "");
     const platform = await start("--agents", agents).ready();
+    expect(platform.output).to.match(/Graph ids +My_Parrot_2\n +owl\n/);
 
-    const curl = platform.printedCommand("curl -sS http://localhost:").replaceAll("owl", "parrot");
-    const answer = JSON.parse(await paste(curl)) as Conversation;
+    const curl = platform.printedCommand("curl -sS http://localhost:");
+    for (const graphId of ["My_Parrot_2", "owl"]) {
+      const answer = await paste(curl.replaceAll("My_Parrot_2", graphId));
+      const { messages } = JSON.parse(answer) as Conversation;
+      expect(messages.at(-1)?.content).to.equal(`${graphId} was here`);
+    }
+    const parrot = client("My_Parrot_2");
+    const { thread_id } = await parrot.threads.create();
+    await parrot.runs.wait(thread_id, "My_Parrot_2", { input: { messages: [] } });
+    const state = await parrot.threads.getState<Conversation>(thread_id);
+    expect(state.values.messages.at(-1)?.content).to.equal("My_Parrot_2 was here");
+  });
 
-    expect(answer.messages.at(-1)?.content).to.equal("parrot was here");
+  it("starts after a first start that was killed while it made the database", async () => {
+    const first = start();
+    const isMaking = async () =>
+      (await readdir(data).catch(() => [])).some((name) => name.startsWith("postgres.new-"));
+    await until(async () => (await isMaking()) || undefined, 20_000);
+    first.killHard();
+    await first.exited;
+
+    const platform = await start().ready();
+
+    await paste(platform.printedCommand("curl -sS http://localhost:"));
+    expect((await readdir(data)).filter((name) => name.startsWith("postgres."))).to.deep.equal([]);
   });
 
   it("says which program failed, why, and where its log is", async () => {
@@ -234,6 +255,10 @@ describe("./install.sh --embedded", () => {
     expect(output).to.include("Worker did not start");
     expect(output).to.include("no such weather");
     expect(output).to.include(join("logs", "worker.log"));
+
+    await rm(join(agents, "broken.ts"));
+    await addAgent(agents, "mended", "");
+    await start("--agents", agents).ready();
   });
 
   it("keeps its directory closed and its secrets to itself", async () => {

@@ -25,6 +25,10 @@ describe("the footer of the embedded installation", () => {
     expect(text).to.include("http://localhost:9000/traces");
   });
 
+  it("lists the graph ids a line each, so that each can be copied", () => {
+    expect(text).to.match(/^ {2}Graph ids +assistant\n +it's-mine$/m);
+  });
+
   it("says how to sign in to the traces, where data and logs are, and how to stop", () => {
     expect(text).to.include("admin@localhost").and.include("generated");
     expect(text).to.include(".platform/logs").and.include("Ctrl-C");
