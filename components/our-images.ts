@@ -56,6 +56,7 @@ export function programImages(args: OurImagesArgs): {
   worker: Image;
   references: Record<ProgramName, pulumi.Output<string>>;
 } {
+  const runtime = runtimeImage(args);
   const images = Object.fromEntries(
     PROGRAMS.map((program) => [
       program,
@@ -64,14 +65,8 @@ export function programImages(args: OurImagesArgs): {
         version: args.version,
         context: args.checkout,
         dockerfile: `runtime/${program}/Dockerfile`,
-        sources: [
-          "package.json",
-          "package-lock.json",
-          ".dockerignore",
-          "runtime/common",
-          `runtime/${program}`,
-        ],
-        buildArgs: { BASE_IMAGE: args.baseImage },
+        sources: [".dockerignore", `runtime/${program}`],
+        buildArgs: { RUNTIME_IMAGE: runtime.localName },
         registry: args.registry,
       }),
     ]),
@@ -80,6 +75,19 @@ export function programImages(args: OurImagesArgs): {
     PROGRAMS.map((program) => [program, images[program].reference]),
   ) as Record<ProgramName, pulumi.Output<string>>;
   return { worker: images.worker, references };
+}
+
+/** Builds what the programs' images have in common. It is no image of any pod, so it stays here. */
+function runtimeImage(args: OurImagesArgs): Image {
+  return new Image("runtime", {
+    imageName: "runtime",
+    version: args.version,
+    context: args.checkout,
+    dockerfile: "runtime/Dockerfile",
+    sources: ["package.json", "package-lock.json", ".dockerignore", "runtime/common"],
+    buildArgs: { BASE_IMAGE: args.baseImage },
+    registry: undefined,
+  });
 }
 
 /** Builds the image of one agent of `agents/`: the worker's image and its graph. */

@@ -86,6 +86,7 @@ describe("the images of the local stack", () => {
     const { resources } = await localStack();
     const built = resources.filter(({ type }) => type === "docker:index/image:Image");
     expect(built.map(({ name }) => name)).to.have.members([
+      "runtime-build",
       "gateway-build",
       "model-gateway-build",
       "provisioner-build",
@@ -96,6 +97,18 @@ describe("the images of the local stack", () => {
       expect(inputs.imageName).to.match(/^platform\.local\/[a-z-]+:2\.3\.1-[0-9a-f]{12}$/);
       expect(inputs.build).to.include({ context: CHECKOUT });
       expect(inputs.skipPush).to.equal(true);
+    }
+  });
+
+  it("stand upon one that has the packages and what programs share, and roll when it changes", async () => {
+    const { resources } = await localStack();
+    const built = (name: string) => {
+      const found = resources.find((resource) => resource.name === `${name}-build`);
+      return found?.inputs as { imageName: string; build: { args: Record<string, string> } };
+    };
+    const { imageName } = built("runtime");
+    for (const program of ["gateway", "model-gateway", "provisioner", "worker"]) {
+      expect(built(program).build.args).to.deep.equal({ RUNTIME_IMAGE: imageName });
     }
   });
 });
