@@ -57,7 +57,7 @@ export function isConnectionLoss(error: unknown): boolean {
  * Repeats a statement over a restart of the server. Only for idempotent ones: the first try may
  * have been committed before its answer was lost.
  *
- * @param patienceMs How long to go on trying. Then: HttpError 503 with retry-after.
+ * @param patienceMs How long to go on trying, and to wait. Then: HttpError 503 with retry-after.
  */
 export async function overConnectionLoss<T>(
   patienceMs: number,
@@ -66,16 +66,29 @@ export async function overConnectionLoss<T>(
   const deadline = Date.now() + patienceMs;
   for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 1_000)) {
     try {
-      return await statement();
+      return await within(deadline - Date.now(), statement());
     } catch (error) {
       if (!isConnectionLoss(error)) throw error;
-      if (Date.now() + pauseMs > deadline) {
-        throw unavailable("The database does not answer. Try again shortly.", 2);
-      }
+      if (Date.now() + pauseMs > deadline) throw silent();
       await delay(pauseMs);
     }
   }
 }
+
+/** A server that vanished says nothing at all: who waits is told in time, the statement goes on. */
+async function within<T>(milliseconds: number, statement: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(silent()), milliseconds);
+  });
+  try {
+    return await Promise.race([statement, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const silent = () => unavailable("The database does not answer. Try again shortly.", 2);
 
 /**
  * Brings a program's schema up to date; replicas that start together wait for each other.

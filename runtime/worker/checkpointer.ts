@@ -30,6 +30,7 @@ export class LeaseLost extends Error {
   }
 }
 
+/** How long a run waits for a database that restarts, in ms. */
 const PATIENCE_MS = 30_000;
 /** Checkpoints wait this long for company. What a crash loses of them is done again. */
 const GATHER_MS = 10;
@@ -45,6 +46,8 @@ export interface CheckpointerOptions {
   fresh?: boolean;
   /** Every checkpoint is on disk before the graph goes on (LangGraph's durability `sync`). */
   writeThrough?: boolean;
+  /** How long a database that is away is waited for, in ms. */
+  patienceMs?: number;
   /** Called once if checkpoints can't be written, e.g. with {@link LeaseLost}. */
   onFailure?: (error: unknown) => void;
 }
@@ -69,6 +72,7 @@ export class Checkpointer extends PostgresSaver {
   #writing: Promise<void> = Promise.resolve();
   /** On a fresh thread: the namespaces in which there is anything to be found. */
   readonly #written: Set<string> | undefined;
+  readonly #patienceMs: number;
   #isClosed = false;
 
   constructor(pool: pg.Pool, scope: Scope, options: CheckpointerOptions) {
@@ -76,6 +80,7 @@ export class Checkpointer extends PostgresSaver {
     this.#pool = pool;
     this.#scope = scope;
     this.#options = options;
+    this.#patienceMs = options.patienceMs ?? PATIENCE_MS;
     this.#written = options.fresh ? new Set() : undefined;
   }
 
@@ -83,7 +88,9 @@ export class Checkpointer extends PostgresSaver {
     const namespace: string = config.configurable?.checkpoint_ns ?? "";
     if (this.#written?.has(namespace) === false) return undefined;
     await this.flush();
-    const tuple = await overConnectionLoss(PATIENCE_MS, () => super.getTuple(this.#filed(config)));
+    const tuple = await overConnectionLoss(this.#patienceMs, () =>
+      super.getTuple(this.#filed(config)),
+    );
     return tuple && this.#unfiledTuple(tuple);
   }
 
@@ -93,7 +100,7 @@ export class Checkpointer extends PostgresSaver {
   ): AsyncGenerator<CheckpointTuple> {
     await this.flush();
     const filter = options?.filter && { filter: JSON.parse(jsonb(options.filter)) };
-    const tuples = await overConnectionLoss(PATIENCE_MS, () =>
+    const tuples = await overConnectionLoss(this.#patienceMs, () =>
       all(super.list(this.#filed(config), { ...options, ...filter })),
     );
     for (const tuple of tuples) yield this.#unfiledTuple(tuple);
@@ -192,7 +199,7 @@ export class Checkpointer extends PostgresSaver {
       claim?.claimToken ?? null,
       threadAtRest ?? null,
     ];
-    const { rows } = await overConnectionLoss(PATIENCE_MS, () =>
+    const { rows } = await overConnectionLoss(this.#patienceMs, () =>
       this.#pool.query({
         name: "put-checkpoints",
         text: CheckpointBatch.statement,

@@ -11,6 +11,9 @@ import type { Thread, ThreadStore } from "./thread-store.ts";
 import type { CommandBody, HistoryQuery } from "./wire.ts";
 import { toWireJson } from "./wire-json.ts";
 
+/** How long a request waits for a database that restarts, in ms. */
+const PATIENCE_MS = 10_000;
+
 type Place = Record<string, unknown>;
 
 /** One superstep of updates by hand. */
@@ -118,6 +121,7 @@ export class ThreadService {
     const checkpointer = new Checkpointer(this.#pool, scope, {
       schema: this.#schema,
       fence: { threadAtRest: threadId },
+      patienceMs: PATIENCE_MS,
     });
     return {
       graph: await this.#graph(scope, threadId),
