@@ -115,6 +115,34 @@ describe("a run", () => {
     expect((await client.threads.get(thread_id)).status).to.equal("idle");
   });
 
+  for (const [oddity, message] of [
+    ["nothing", /undefined/],
+    ["null", /null/],
+    ["bigint", /12/],
+    ["symbol", /Symbol\(odd\)/],
+    ["circular", /a loop.*Circular/s],
+    ["no prototype", /bare/],
+    ["a trap", /./],
+  ] as const) {
+    it(`whose graph throws ${oddity} says what that was`, async () => {
+      const caller = newCaller("failing");
+      const client = await worker.client(caller);
+      const { thread_id } = await client.threads.create();
+      const run = await client.runs.create(thread_id, "failing", {
+        input: { how: `throw ${oddity}` },
+      });
+      const joined = await jsonOf(
+        worker.call(caller, "GET", `/threads/${thread_id}/runs/${run.run_id}/join`),
+      );
+      expect(joined.__error__.error).to.be.a("string").and.not.equal("");
+      expect(joined.__error__.message).to.match(message);
+      expect((await client.runs.get(thread_id, run.run_id)).status).to.equal("error");
+      expect((await client.threads.get(thread_id)).error).to.deep.equal(joined.__error__);
+      const events = await worker.call(caller, "GET", `/runs/${run.run_id}/stream`);
+      expect(await events.text()).to.include("event: error");
+    });
+  }
+
   for (const how of ["throw-text", "bigint", "circular"]) {
     it(`whose graph does something odd (${how}) fails, and the worker lives`, async () => {
       const caller = newCaller("failing");

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { readAgents } from "../../runtime/embedded/agents.ts";
 import { confinement } from "../../runtime/embedded/worker-permissions.ts";
 
 const run = promisify(execFile);
@@ -56,6 +57,30 @@ describe("an agent in the embedded way", () => {
       );
     });
   }
+
+  it("finds no SQLite, which opens files without asking", async () => {
+    expect(await asAgent("await import('node:sqlite'); console.log('done');")).to.equal(
+      "ERR_UNKNOWN_BUILTIN_MODULE",
+    );
+  });
+
+  it("declares itself in a process that opens no debugger", async () => {
+    const declaration = {
+      graph: "./probe.ts:graph",
+      graphId: "__FLAG__",
+    };
+    const text = JSON.stringify(declaration).replace(
+      '"__FLAG__"',
+      'process.execArgv.includes("--disable-sigusr1") ? "closed" : "open"',
+    );
+    const folder = join(directory, "declared");
+    await mkdir(folder);
+    await writeFile(join(folder, "probe.ts"), `export const graph = {}; export default ${text};`);
+
+    const [agent] = await readAgents(CHECKOUT, folder);
+
+    expect(agent?.graphId).to.equal("closed");
+  });
 
   it("can read its own code and load the packages of the platform", async () => {
     const packages = JSON.stringify(

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { constants, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "@langchain/langgraph-sdk";
@@ -274,6 +274,24 @@ describe("./install.sh --embedded", () => {
     expect(stdout).to.not.include(workerToken).and.not.include(consolePassword);
   });
 
+  it("opens no debugger in any of its processes when they get SIGUSR1", async () => {
+    const platform = await start().ready();
+    const family = await platform.family();
+    const parts = ["embedded", "model-gateway", "worker", "gateway"];
+    const pids = parts.map((part) => family.pidOf(`runtime/${part}/main.ts`));
+    // Node would take the signal, by a thread that opens the debugger.
+    for (const pid of pids)
+      expect(await takesSignal(pid, constants.signals.SIGUSR1)).to.equal(false);
+
+    for (const pid of pids) process.kill(pid, "SIGUSR1");
+
+    await paste(platform.printedCommand("curl -sS http://localhost:"));
+    const logs = await Promise.all(
+      parts.slice(1).map((part) => readFile(join(data, "logs", `${part}.log`), "utf8")),
+    );
+    for (const text of [platform.output, ...logs]) expect(text).to.not.include("Debugger");
+  });
+
   it("refuses without a provider and without --demo, and lists the six variables", async () => {
     const platform = new PlatformProcess(["--embedded", "--port", String(port), "--data", data]);
 
@@ -330,6 +348,13 @@ describe("./install.sh --embedded", () => {
     expect(await readFile(join(data, "secrets.json"), "utf8")).to.equal('{"version": 1');
   });
 });
+
+/** By what the system says of a process: has it a handler for this signal? */
+async function takesSignal(pid: number, signal: number): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/status`, "utf8");
+  const caught = BigInt(`0x${status.match(/^SigCgt:\s*(\w+)$/m)?.[1]}`);
+  return (caught & (1n << BigInt(signal - 1))) !== 0n;
+}
 
 /** A user's folder of agents, outside of the checkout, with packages of its own. */
 async function agentsFolder(directory: string): Promise<string> {
