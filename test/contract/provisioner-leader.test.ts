@@ -65,9 +65,13 @@ describe("Two replicas of the provisioner", () => {
   async function bothStand(): Promise<[Replica, Replica]> {
     stand();
     stand();
-    await eventually("one leads, one waits", () => leaders().length + waiting().length === 2);
+    // For a moment both wait: the one that gets the lock has just asked for it.
+    await eventually(
+      "one leads, one waits",
+      () => leaders().length === 1 && waiting().length === 1,
+    );
     const [leader, standby] = [leaders()[0], waiting()[0]];
-    if (leader === undefined || standby === undefined) throw new Error("both lead, or none");
+    if (leader === undefined || standby === undefined) throw new Error("the leader lost its lock");
     return [leader, standby];
   }
 
