@@ -89,6 +89,8 @@ function waysToServers(
   { cluster, egress }: Destinations,
   setting: EgressSettings["providers"],
 ): { ways: Way[]; unknown: string[] } {
+  // A rule without ports would open all of them.
+  if (urls.length === 0) return { ways: [], unknown: [] };
   const byAddress = urls.filter((url) => addressOf(url) !== undefined);
   const names = urls.filter((url) => addressOf(url) === undefined);
   const hidden = names.filter((url) => isPrivateName(hostOf(url)));

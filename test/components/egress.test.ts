@@ -109,6 +109,12 @@ describe("the way out of the model gateway", () => {
     expect(ends.some(({ ipBlock }) => ipBlock !== undefined)).to.equal(false);
   });
 
+  it("is to nobody, by no port, where a setting names private providers and there are none", () => {
+    const to = [{ ipBlock: { cidr: "10.0.0.0/8" } }];
+    const values = { ...DEMO, "platform:egress": { providers: { to } } };
+    expect(waysOf(values).providers).to.deep.equal([]);
+  });
+
   it("of a kind cluster is to a server on its machine, by that port and past the pods", () => {
     const local = providers({ OLLAMA_LOCAL_HOST: "http://host.docker.internal:11434" });
     const policy = policyOf("model-gateway", local);
@@ -242,6 +248,31 @@ describe("the way to the issuer of tokens and to the API server", () => {
       expect(letsOut(policy, "192.0.2.10", 443), component).to.equal(true);
       const open = policy.egress?.filter(({ to }) => to === undefined);
       expect(open, component).to.deep.equal([]);
+    }
+  });
+});
+
+describe("a way out", () => {
+  it("names its ports and its ends: without them Kubernetes opens all", () => {
+    const values = {
+      ...EXISTING,
+      ...providers({ OPENAI_API_KEY: "k", VLLM_BACKEND_URL: "http://vllm:8000" }),
+      "platform:oidc": { issuer: "i", audience: "a", jwksUri: "https://id.example.com/jwks" },
+      "platform:database": DATABASE("192.0.2.5"),
+      "platform:cache": { url: "redis://admin:CANARY@192.0.2.6" },
+      "platform:egress": {
+        providers: { to: [{ podSelector: { matchLabels: { app: "vllm" } } }] },
+        apiServer: { to: [{ ipBlock: { cidr: "192.0.2.10/32" } }] },
+      },
+    };
+    const policies = ["gateway", "model-gateway", "provisioner"].map((component) =>
+      policyOf(component, values),
+    );
+    for (const { to, ports } of [...policies, agents(values)].flatMap(
+      (each) => each?.egress ?? [],
+    )) {
+      expect(to).not.to.be.oneOf([undefined]).and.not.to.be.empty;
+      expect(ports).not.to.be.oneOf([undefined]).and.not.to.be.empty;
     }
   });
 });
