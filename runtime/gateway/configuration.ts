@@ -49,6 +49,7 @@ export function readConfiguration(variables: NodeJS.ProcessEnv) {
     modelGateway: new URL(env.MODEL_GATEWAY_URL),
     traceUi: optionalUrl(env.TRACES_URL),
     toolGateway: optionalUrl(env.MCP_URL),
+    corsOrigins: env.CORS_ORIGINS,
     bodyLimitBytes: env.BODY_LIMIT_BYTES,
     assertionPrivateKey: env.ASSERTION_PRIVATE_KEY,
     devToken:

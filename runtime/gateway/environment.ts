@@ -22,6 +22,13 @@ const routesVariable = z
 
 const count = (standard: number) => z.coerce.number().int().min(0).default(standard);
 const url = z.url({ protocol: /^https?$/ });
+/** As browsers write them: scheme, host and port if it isn't the usual one, and nothing after it. */
+const origins = z
+  .string()
+  .transform((list) => list.split(",").map((origin) => origin.trim()))
+  .refine((list) => list.every((origin) => URL.parse(origin)?.origin === origin), {
+    message: "must be origins like https://studio.example, separated by commas",
+  });
 const port = z.coerce.number().int().min(0).max(65_535);
 /** Where the kubelet puts what a pod needs to talk to the API server. */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -48,6 +55,8 @@ const variables = z.object({
   MODEL_GATEWAY_URL: url,
   TRACES_URL: url.optional(),
   MCP_URL: url.optional(),
+  /** Origins of pages that may call agents, models and tools: `https://studio.example,…`. */
+  CORS_ORIGINS: origins.default([]),
   BODY_LIMIT_BYTES: count(10 * 1024 * 1024),
   ASSERTION_PRIVATE_KEY: z.string(),
   DEV_TOKEN: z.string().optional(),

@@ -45,6 +45,7 @@ async function main(): Promise<void> {
     readiness,
     hosts,
     publicKeys,
+    corsOrigins: configuration.corsOrigins,
     tracer: telemetry.tracer,
     modelGateway: configuration.modelGateway,
     toolGateway: configuration.toolGateway,

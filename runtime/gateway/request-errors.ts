@@ -2,7 +2,7 @@ import type { Context, Hono } from "hono";
 import { HttpError, notFound } from "../common/errors.ts";
 import type { Logger } from "../common/logging.ts";
 import type { GatewayEnv } from "./gateway-env.ts";
-import { withRequestId } from "./request-id.ts";
+import { withAnswerHeaders } from "./request-id.ts";
 
 /**
  * Answers a door's errors in the shape of its protocol, with the request's id. What is not an
@@ -19,7 +19,9 @@ export function answerErrors(
     else if (error.cause !== undefined) {
       logger.warn({ request_id: id, cause: String(error.cause) }, error.message);
     }
-    return withRequestId(c, shape(c, error));
+    return withAnswerHeaders(c, shape(c, error));
   });
-  app.notFound((c) => withRequestId(c, shape(c, notFound("There is nothing at this address."))));
+  app.notFound((c) =>
+    withAnswerHeaders(c, shape(c, notFound("There is nothing at this address."))),
+  );
 }

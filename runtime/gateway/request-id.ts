@@ -15,9 +15,14 @@ export function requestId(): MiddlewareHandler<GatewayEnv> {
   };
 }
 
-/** Puts the id on an answer of our own. A forwarded answer has got it already. */
-export function withRequestId(c: Context<GatewayEnv>, response: Response): Response {
+/** The headers that every answer of a door carries, by lower-case name. */
+export function answerHeaders(c: Context<GatewayEnv>): Record<string, string> {
   const id = c.get("requestId");
-  if (id !== undefined) response.headers.set(REQUEST_ID_HEADER, id);
+  return { ...(id !== undefined && { [REQUEST_ID_HEADER]: id }), ...c.get("crossOriginHeaders") };
+}
+
+/** Puts them on an answer of our own. A forwarded answer has got them already. */
+export function withAnswerHeaders(c: Context<GatewayEnv>, response: Response): Response {
+  for (const [name, value] of Object.entries(answerHeaders(c))) response.headers.set(name, value);
   return response;
 }

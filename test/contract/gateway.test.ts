@@ -1,6 +1,7 @@
 import { Client } from "@langchain/langgraph-sdk";
 import { expect } from "chai";
 import { createAssertionVerifier } from "../../runtime/common/identity.ts";
+import { createApp } from "../../runtime/gateway/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { type FrontDoor, openFrontDoor } from "../support/front-door.ts";
 import {
@@ -8,6 +9,7 @@ import {
   CALL_HEADERS,
   DEV_TOKEN,
   GRAPH_ID,
+  gatewayDeps,
   TENANT,
 } from "../support/gateway.ts";
 
@@ -123,6 +125,14 @@ describe("the gateway's front door", () => {
     const verifier = await createAssertionVerifier(ASSERTION_PUBLIC_KEY);
     const assertion = await verifier.verify(seen["x-platform-assertion"], [GRAPH_ID]);
     expect(assertion).to.include({ tenant: TENANT, graphId: GRAPH_ID });
+  });
+
+  it("a token of one graph opens no other", async () => {
+    const verifier = { verify: async () => ({ tenant: TENANT, subject: "kim", graphId: "other" }) };
+    const app = createApp(await gatewayDeps({ verifier }));
+    const answer = await app.request("http://agents.localhost/info", { headers: CALL_HEADERS });
+    expect(answer.status).to.equal(403);
+    expect(await answer.json()).to.include({ error: "forbidden" });
   });
 
   it("a sane request id is kept and echoed, any other is replaced", async () => {

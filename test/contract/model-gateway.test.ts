@@ -139,6 +139,33 @@ describe("The model gateway, through the openai SDK", () => {
     ]);
   });
 
+  it("tells of one model by its id, however an SDK writes the slash", async () => {
+    const listed = (await client.models.list()).data[1];
+    const authorization = `Bearer ${CONSUMER_TOKEN}`;
+    const plain = await fetch(`${gateway.url}/models/${listed?.id}`, {
+      headers: { authorization },
+    });
+
+    expect(await client.models.retrieve(String(listed?.id))).to.deep.equal(listed);
+    expect(await plain.json()).to.deep.equal(listed);
+  });
+
+  it("says of a model that nobody lists what OpenAI says, and nothing without a token", async () => {
+    const error = await failureOf(client.models.retrieve("nobody/model"));
+    const anonymous = await fetch(`${gateway.url}/models/${MODEL}`);
+    const posted = await fetch(`${gateway.url}/models/${MODEL}`, { method: "POST" });
+
+    expect(error).to.be.instanceOf(OpenAI.NotFoundError);
+    expect(error.error).to.deep.equal({
+      message: 'The model "nobody/model" does not exist.',
+      type: "invalid_request_error",
+      param: null,
+      code: "model_not_found",
+    });
+    expect(anonymous.status).to.equal(401);
+    expect(posted.status).to.equal(405);
+  });
+
   it("says no healthy upstream for a model of no provider, and the SDK asks only once", async () => {
     const error = await failureOf(
       client.chat.completions.create({ model: "nobody/model", messages: MESSAGES }),

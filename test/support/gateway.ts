@@ -65,6 +65,7 @@ export async function gatewayDeps(
     toolGateway: undefined,
     traceUi: undefined,
     publicKeys: [],
+    corsOrigins: [],
     console: {
       logger,
       hosts,

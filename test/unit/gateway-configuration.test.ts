@@ -47,6 +47,18 @@ describe("the gateway's configuration", () => {
     expect(configuration.hosts.agents).to.equal("agents.localhost");
   });
 
+  it("takes origins of pages as browsers write them, and nothing else", () => {
+    const origins = "https://studio.example, http://localhost:3000";
+    expect(readConfiguration(complete).corsOrigins).to.deep.equal([]);
+    expect(readConfiguration({ ...complete, CORS_ORIGINS: origins }).corsOrigins).to.deep.equal([
+      "https://studio.example",
+      "http://localhost:3000",
+    ]);
+    for (const wrong of ["*", "null", "https://studio.example/", "studio.example", "https://a,"]) {
+      expect(problemOf({ CORS_ORIGINS: wrong }), wrong).to.contain("CORS_ORIGINS");
+    }
+  });
+
   it("takes several addresses, own host names and an issuer", () => {
     const configuration = readConfiguration({
       ...complete,

@@ -65,6 +65,16 @@ describe("run tokens", () => {
   let key: Key;
   let verifier: TokenVerifier;
 
+  it("of one graph say so, and a graph id that is none spoils a token", async () => {
+    const identity = await verifier.verify(await sign(key, { graph_id: "assistant" }));
+    expect(identity).to.deep.equal({
+      tenant: "user-1",
+      subject: "user-1",
+      graphId: "assistant",
+    });
+    expect(await statusOf(verifier.verify(await sign(key, { graph_id: 7 })))).to.equal(401);
+  });
+
   before(async () => {
     key = await makeKey("ES256", "k1");
     verifier = verifierOf(() => [key]);

@@ -1,7 +1,7 @@
 import { errors, type JWTVerifyGetKey, jwtVerify } from "jose";
 import { z } from "zod";
 import { HttpError } from "../../common/errors.ts";
-import type { Identity } from "../../common/identity.ts";
+import type { TokenIdentity } from "./token-verifier.ts";
 import { invalidToken, type TokenVerifier } from "./token-verifier.ts";
 
 /** Asymmetric only: neither `none` nor an HMAC keyed with a public key can pass. */
@@ -16,7 +16,13 @@ const CACHE_LIMIT = 2_000;
 
 /** A claim that is there must be usable: a broken `tenant_id` never falls through to `sub`. */
 const name = z.string().min(1).max(256).optional();
-const claims = z.object({ tenant_id: name, org_id: name, sub: name, exp: z.number() });
+const claims = z.object({
+  tenant_id: name,
+  org_id: name,
+  sub: name,
+  graph_id: name,
+  exp: z.number(),
+});
 
 export interface JwtOptions {
   keys: JWTVerifyGetKey;
@@ -28,11 +34,11 @@ export interface JwtOptions {
 
 /**
  * Accepts JWTs of one issuer for one audience that expire. The tenant is the first of `tenant_id`,
- * `org_id` and `sub`.
+ * `org_id` and `sub`; `graph_id` binds a token to one agent.
  */
 export function createJwtVerifier(options: JwtOptions): TokenVerifier {
   const { now = Date.now } = options;
-  const checked = new Map<string, { identity: Identity; until: number }>();
+  const checked = new Map<string, { identity: TokenIdentity; until: number }>();
   return {
     async verify(token) {
       const known = checked.get(token);
@@ -54,10 +60,11 @@ async function check(token: string, { keys, issuer, audience }: JwtOptions) {
       requiredClaims: ["exp"],
       clockTolerance: CLOCK_SKEW_S,
     });
-    const { tenant_id, org_id, sub, exp } = claims.parse(payload);
+    const { tenant_id, org_id, sub, graph_id: graphId, exp } = claims.parse(payload);
     const tenant = tenant_id ?? org_id ?? sub;
     if (tenant === undefined) throw invalidToken();
-    return { identity: { tenant, subject: sub ?? tenant }, expires: exp };
+    const identity = { tenant, subject: sub ?? tenant, ...(graphId !== undefined && { graphId }) };
+    return { identity, expires: exp };
   } catch (error) {
     if (error instanceof HttpError) throw error;
     if (error instanceof errors.JOSEError || error instanceof z.ZodError) throw invalidToken();

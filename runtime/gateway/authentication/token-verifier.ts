@@ -1,12 +1,18 @@
 import { HttpError, unauthorized } from "../../common/errors.ts";
 import type { Identity } from "../../common/identity.ts";
 
+/** Who makes a call by a token, and what the token is good for. */
+export interface TokenIdentity extends Identity {
+  /** The only graph that it may call; any, if it names none. */
+  graphId?: string;
+}
+
 /** Turns a bearer token into who makes the call. */
 export interface TokenVerifier {
   /**
    * @throws HttpError 401 for a token that isn't valid, 503 where that can't be found out now.
    */
-  verify(token: string): Promise<Identity>;
+  verify(token: string): Promise<TokenIdentity>;
 }
 
 export const invalidToken = () =>

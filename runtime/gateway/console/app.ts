@@ -9,7 +9,7 @@ import { isConnectionLoss } from "../../common/postgres.ts";
 import type { GatewayEnv } from "../gateway-env.ts";
 import { type HostNames, serviceUrls } from "../hosts.ts";
 import { isHttps } from "../https.ts";
-import { requestId, withRequestId } from "../request-id.ts";
+import { requestId, withAnswerHeaders } from "../request-id.ts";
 import type { RouteTable } from "../route-table.ts";
 import { assetRoutes } from "./assets.ts";
 import { messagePage } from "./pages/message.ts";
@@ -100,7 +100,7 @@ function pageHeaders(): MiddlewareHandler<GatewayEnv> {
   return async (c, next) => {
     await secure(c, next);
     if (!c.res.headers.has("cache-control")) c.res.headers.set("cache-control", "no-store");
-    withRequestId(c, c.res);
+    withAnswerHeaders(c, c.res);
   };
 }
 

@@ -36,7 +36,17 @@ const DROPPED_UPSTREAM: Record<Destination, ReadonlySet<string>> = {
 };
 
 const NEVER_DOWNSTREAM = [...HOP_BY_HOP, "server", "x-hono-already-sent", "x-request-id"];
-const FROM_OURS: ReadonlySet<string> = new Set([...NEVER_DOWNSTREAM, "set-cookie"]);
+/** Which pages may read an answer is the platform's to say, not an agent's. */
+const CROSS_ORIGIN = [
+  "access-control-allow-origin",
+  "access-control-allow-credentials",
+  "access-control-expose-headers",
+];
+const FROM_OURS: ReadonlySet<string> = new Set([
+  ...NEVER_DOWNSTREAM,
+  ...CROSS_ORIGIN,
+  "set-cookie",
+]);
 
 const DROPPED_DOWNSTREAM: Record<Destination, ReadonlySet<string>> = {
   worker: FROM_OURS,

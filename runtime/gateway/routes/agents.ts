@@ -1,6 +1,7 @@
 import { Hono } from "hono";
 import {
   agentProtocolError,
+  forbidden,
   HttpError,
   notFound,
   unauthorized,
@@ -10,13 +11,15 @@ import { ASSERTION_HEADER, type AssertionSigner } from "../../common/identity.ts
 import { GRAPH_ID } from "../../common/telemetry.ts";
 import { authenticate } from "../authentication/authenticate.ts";
 import type { TokenVerifier } from "../authentication/token-verifier.ts";
+import { crossOrigin } from "../cross-origin.ts";
 import type { GatewayEnv } from "../gateway-env.ts";
 import { type HostNames, routingHost } from "../hosts.ts";
-import { type ForwarderDeps, forwardTo, observe } from "../proxy/forwarder.ts";
+import { type DoorDeps, forwardTo, observe } from "../proxy/forwarder.ts";
 import { answerErrors } from "../request-errors.ts";
+import { withAnswerHeaders } from "../request-id.ts";
 import type { RouteTable } from "../route-table.ts";
 
-export interface AgentsDeps extends ForwarderDeps {
+export interface AgentsDeps extends DoorDeps {
   verifier: TokenVerifier;
   signer: AssertionSigner;
   routes: RouteTable;
@@ -27,13 +30,16 @@ export interface AgentsDeps extends ForwarderDeps {
 export function agentRoutes(deps: AgentsDeps): Hono<GatewayEnv> {
   const app = new Hono<GatewayEnv>();
   answerErrors(app, agentProtocolError, deps.logger);
-  app.get("/ok", (c) => c.json({ ok: true }));
+  app.get("/ok", crossOrigin(deps.corsOrigins), (c) => withAnswerHeaders(c, c.json({ ok: true })));
   observe(app, deps, "CHAIN");
   app.use(authenticate(deps.verifier));
   app.all("*", async (c) => {
     const identity = c.get("identity");
     if (identity === undefined) throw unauthorized("This call needs a token.");
     const graphId = requestedGraph(c.req.header("x-graph-id"), c.req.queries("graph_id"));
+    if (identity.graphId !== undefined && identity.graphId !== graphId) {
+      throw forbidden(`The token is for the agent ${JSON.stringify(identity.graphId)} alone.`);
+    }
     c.set("graphId", graphId);
     c.get("span")?.setAttribute(GRAPH_ID, graphId);
     const route = deps.routes.lookup(routingHost(c.req.url, deps.hosts), graphId);

@@ -2,10 +2,10 @@ import { Hono } from "hono";
 import { openaiError } from "../../common/errors.ts";
 import { type AssertionSigner, FRONT_DOOR_HEADER } from "../../common/identity.ts";
 import type { GatewayEnv } from "../gateway-env.ts";
-import { type ForwarderDeps, forwardTo, observe } from "../proxy/forwarder.ts";
+import { type DoorDeps, forwardTo, observe } from "../proxy/forwarder.ts";
 import { answerErrors } from "../request-errors.ts";
 
-export interface ModelsDeps extends ForwarderDeps {
+export interface ModelsDeps extends DoorDeps {
   modelGateway: URL;
   signer: AssertionSigner;
 }

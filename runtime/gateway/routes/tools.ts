@@ -1,10 +1,10 @@
 import { Hono } from "hono";
 import { agentProtocolError, HttpError } from "../../common/errors.ts";
 import type { GatewayEnv } from "../gateway-env.ts";
-import { type ForwarderDeps, forwardTo, observe } from "../proxy/forwarder.ts";
+import { type DoorDeps, forwardTo, observe } from "../proxy/forwarder.ts";
 import { answerErrors } from "../request-errors.ts";
 
-export interface ToolsDeps extends ForwarderDeps {
+export interface ToolsDeps extends DoorDeps {
   /** Undefined where no tool gateway is installed. */
   toolGateway: URL | undefined;
 }
