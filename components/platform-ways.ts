@@ -110,6 +110,10 @@ function waysToServers(
   return { ways, unknown };
 }
 
+function isLoopback(host: string): boolean {
+  return /^(.+\.)?localhost$|^127\.|^::1$/.test(host);
+}
+
 /** Names that no public name server knows. */
 function isPrivateName(host: string): boolean {
   return isInCluster(host) || /\.(internal|local|localhost|lan|home\.arpa)$/.test(host);
@@ -119,14 +123,21 @@ function isInCluster(host: string): boolean {
   return !host.includes(".") || /\.svc(\.|$)|\.cluster\.local$/.test(host);
 }
 
-/** Where the configured providers are. */
+/** Where the configured providers are, or what is wrong with that. */
 function baseUrls(providers: Record<string, string>): string[] | Problem {
+  let urls: string[];
   try {
-    return configuredProviders(providers).flatMap((provider) =>
+    urls = configuredProviders(providers).flatMap((provider) =>
       "baseUrl" in provider ? [provider.baseUrl] : [],
     );
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     return { path: ["providers"], message: error.message };
   }
+  const own = urls.map(hostOf).filter(isLoopback);
+  if (own.length === 0) return urls;
+  return {
+    path: ["providers"],
+    message: `${own.join(", ")} would be the model gateway's own pod: name this machine as containers reach it, host.docker.internal with Docker Desktop, on Linux the address of Docker's bridge (172.17.0.1)`,
+  };
 }

@@ -149,6 +149,13 @@ describe("the way out of the model gateway", () => {
     });
   }
 
+  for (const host of ["localhost", "127.0.0.1", "[::1]", "ollama.localhost"]) {
+    it(`does not lead to ${host}, which a pod is itself, and the message says what to write`, () => {
+      const values = providers({ OLLAMA_LOCAL_HOST: `http://${host}:11434` });
+      expect(refusal(values)).to.match(/platform:providers: .*own pod.*host\.docker\.internal/);
+    });
+  }
+
   it("names a base URL that is none", () => {
     const values = providers({ OPENAI_API_KEY: "k", OPENAI_BASE_URL: "CANARY" });
     expect(refusal(values)).to.match(/platform:providers: .*OPENAI_BASE_URL/);
