@@ -1,13 +1,14 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { DEV_TOKEN } from "../runtime/common/dev-token.ts";
 import { readAgents, writeLanggraphConfig } from "../runtime/embedded/agents.ts";
 import { ConsoleOutput } from "../runtime/embedded/console-output.ts";
 import { makeDataDirectory } from "../runtime/embedded/data-directory.ts";
 import { DATABASE } from "../runtime/embedded/database.ts";
 import { freePort } from "../runtime/embedded/free-port.ts";
 import { Platform } from "../runtime/embedded/platform.ts";
-import { DEV_TOKEN, describePrograms, type Programs } from "../runtime/embedded/programs.ts";
+import { describePrograms, type Programs } from "../runtime/embedded/programs.ts";
 import { loadSecrets, type Secrets } from "../runtime/embedded/secrets.ts";
 
 const CHECKOUT = resolve(import.meta.dirname, "..");

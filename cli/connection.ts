@@ -1,10 +1,9 @@
+import { DEV_TOKEN } from "../runtime/common/dev-token.ts";
 import { UserError } from "../runtime/common/errors.ts";
 import type { Environments } from "./environments.ts";
 
 /** The port that the local installer opens. */
 const LOCAL_AGENTS_HOST = "http://localhost:8088";
-/** The fixed token of local installations; worth nothing anywhere else. */
-const LOCAL_TOKEN = "local-dev-token";
 
 /** Where calls go, and as whom. */
 export interface Connection {
@@ -45,7 +44,7 @@ export function connectionOf(wishes: Wishes, environments: Environments): Connec
   const token =
     wishes.token ??
     (isOwn ? environment?.token : undefined) ??
-    (isLoopback(agentsHost) ? LOCAL_TOKEN : undefined);
+    (isLoopback(agentsHost) ? DEV_TOKEN : undefined);
   if (token === undefined) {
     throw new UserError(
       "no_token",

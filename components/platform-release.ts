@@ -1,4 +1,5 @@
 import * as pulumi from "@pulumi/pulumi";
+import { DEV_TENANT, DEV_TOKEN } from "../runtime/common/dev-token.ts";
 import { assertionKeys } from "./assertion-keys.ts";
 import { Cache } from "./cache.ts";
 import { Database } from "./database.ts";
@@ -24,10 +25,6 @@ export interface PlatformReleaseArgs {
   /** The Gateway API's kinds have to be there before the gateway's objects. */
   gatewayApi: pulumi.Resource;
 }
-
-/** The token and tenant of local installations, where the stack allows dev tokens. */
-export const DEV_TOKEN = "local-dev-token";
-export const DEV_TENANT = "local";
 
 /** Everything of the platform in a cluster but the agents. */
 export class PlatformRelease extends pulumi.ComponentResource {

@@ -1,4 +1,5 @@
 import { join, resolve } from "node:path";
+import { DEV_TOKEN } from "../runtime/common/dev-token.ts";
 import { UserError } from "../runtime/common/errors.ts";
 import { ConsoleOutput, seconds } from "../runtime/embedded/console-output.ts";
 import { PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.ts";
@@ -11,7 +12,6 @@ import { checkTools } from "./tools.ts";
 
 const CHECKOUT = resolve(import.meta.dirname, "..");
 const DATA = join(CHECKOUT, ".platform");
-const TOKEN = "local-dev-token";
 const INTERRUPTED = 130;
 const GO_ON = "Run ./install.sh again: it goes on where it stopped.";
 const output = new ConsoleOutput(process.stdout, process.env);
@@ -49,7 +49,7 @@ async function install(args: Arguments): Promise<void> {
       kubeconfig: value("kubeconfig"),
       graphIds: value("graphIds"),
       defaultModel: value("defaultLlmModel"),
-      token: TOKEN,
+      token: DEV_TOKEN,
       tracing: value("tracing"),
       unsandboxed: value("unsandboxed"),
     }),

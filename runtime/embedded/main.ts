@@ -1,5 +1,6 @@
 import { realpath } from "node:fs/promises";
 import { relative, resolve } from "node:path";
+import { DEV_TOKEN } from "../common/dev-token.ts";
 import { UserError } from "../common/errors.ts";
 import { defaultModel, PROVIDER_VARIABLES } from "../model-gateway/providers/registry.ts";
 import { readAgents, writeLanggraphConfig } from "./agents.ts";
@@ -11,7 +12,7 @@ import { deployedLine, footer } from "./footer.ts";
 import { type Instance, releaseLock, takeLock, thisInstance } from "./instance-lock.ts";
 import { checkMachine, checkPortFree } from "./machine-checks.ts";
 import { Platform } from "./platform.ts";
-import { CONSOLE_EMAIL, DEV_TOKEN, describePrograms } from "./programs.ts";
+import { CONSOLE_EMAIL, describePrograms } from "./programs.ts";
 import { loadSecrets } from "./secrets.ts";
 
 /** A second Ctrl-C: the shell's code for "ended by SIGINT". */

@@ -1,3 +1,4 @@
+import { DEV_TENANT, DEV_TOKEN } from "../common/dev-token.ts";
 import { type ConsoleOutput, seconds } from "./console-output.ts";
 import { type DataPaths, logFile } from "./data-directory.ts";
 import {
@@ -9,7 +10,7 @@ import {
 import { keepRunning } from "./keep-running.ts";
 import { rotateLog } from "./logs.ts";
 import { Postgres } from "./postgres.ts";
-import { DEV_TENANT, DEV_TOKEN, DRAIN_MS, type Programs } from "./programs.ts";
+import { DRAIN_MS, type Programs } from "./programs.ts";
 import { GivesUp, NeverGivesUp } from "./restart-policy.ts";
 import type { Secrets } from "./secrets.ts";
 import { type Service, settledWithin } from "./service.ts";

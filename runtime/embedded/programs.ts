@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { DEV_TENANT, DEV_TOKEN } from "../common/dev-token.ts";
 import { PROVIDER_VARIABLES } from "../model-gateway/providers/registry.ts";
 import type { DeclaredAgent } from "./agents.ts";
 import { type DataPaths, logFile } from "./data-directory.ts";
@@ -7,9 +8,6 @@ import { Program } from "./program.ts";
 import type { Secrets } from "./secrets.ts";
 import { confinement, NO_DEBUGGER_BY_SIGNAL } from "./worker-permissions.ts";
 
-/** The fixed token of local installations, for calls and for the model gateway alike. */
-export const DEV_TOKEN = "local-dev-token";
-export const DEV_TENANT = "local";
 export const CONSOLE_EMAIL = "admin@localhost";
 /** How long a program finishes what it has begun once it was asked to leave. */
 export const DRAIN_MS = 2_500;
