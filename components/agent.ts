@@ -19,10 +19,11 @@ export interface AgentArgs {
 export class Agent extends pulumi.ComponentResource {
   constructor(name: string, args: AgentArgs, opts?: pulumi.ComponentResourceOptions) {
     super("platform:agent:Agent", name, {}, opts);
+    const releaseName = releaseNameOf(args.graphId);
     new k8s.helm.v4.Chart(
       `${name}-chart`,
       {
-        name: releaseNameOf(args.graphId),
+        name: releaseName,
         namespace: args.namespace,
         chart: join(args.chartDirectory, "platform-agent"),
         values: {
@@ -30,7 +31,12 @@ export class Agent extends pulumi.ComponentResource {
           image: pulumi.output(args.image).apply(imageValues),
           sharedRoute: { host: args.platform.agentsHost },
           platform: { releaseName: args.platform.release, namespace: args.platform.namespace },
-          deploymentAnnotations: READY_TIMEOUT,
+          deploymentAnnotations: {
+            ...READY_TIMEOUT,
+            // No pod without its policy, neither before nor after: one that is told to stop while the
+            // policy is gone already can't reach its database any more to hand its runs back.
+            "config.kubernetes.io/depends-on": pulumi.interpolate`networking.k8s.io/namespaces/${args.namespace}/NetworkPolicy/${releaseName}`,
+          },
           ...(args.runtimeClassName === undefined
             ? { runtimeClassName: "", sandbox: "none" }
             : { runtimeClassName: args.runtimeClassName }),

@@ -10,9 +10,12 @@ export interface ImageArgs {
   version: string;
   /** The build context. */
   context: string;
-  /** The Dockerfile, relative to the context. */
-  dockerfile: string;
-  /** What of the context makes the image: paths relative to it. Their content makes the tag. */
+  /** The Dockerfile, relative to the context; by default its `Dockerfile`. */
+  dockerfile?: string;
+  /**
+   * What of the context makes the image: paths relative to it. Their content makes the tag, as do
+   * the Dockerfile and `.dockerignore`.
+   */
   sources: string[];
   buildArgs: Record<string, pulumi.Input<string>>;
   /** Where nodes pull it from; undefined: it stays in the local Docker. */
@@ -29,18 +32,18 @@ export class Image extends pulumi.ComponentResource {
   constructor(name: string, args: ImageArgs, opts?: pulumi.ComponentResourceOptions) {
     super("platform:image:Image", name, {}, opts);
     const repository = `${args.registry ?? "platform.local"}/${args.imageName}`;
+    const dockerfile = args.dockerfile ?? "Dockerfile";
+    const sources = [...args.sources, dockerfile, ".dockerignore"];
     const content = pulumi
       .output(args.buildArgs)
-      .apply((buildArgs) =>
-        contentHash(args.context, [...args.sources, args.dockerfile], buildArgs),
-      );
+      .apply((buildArgs) => contentHash(args.context, sources, buildArgs));
     const image = new docker.Image(
       `${name}-build`,
       {
         imageName: pulumi.interpolate`${repository}:${args.version}-${content}`,
         build: {
           context: args.context,
-          dockerfile: join(args.context, args.dockerfile),
+          dockerfile: join(args.context, dockerfile),
           args: args.buildArgs,
         },
         skipPush: args.registry === undefined,
@@ -71,7 +74,7 @@ export function contentHash(
 function filesBelow(path: string): string[] {
   if (statSync(path).isFile()) return [path];
   return readdirSync(path)
-    .filter((name) => name !== "node_modules")
+    .filter((name) => name !== "node_modules" && !name.startsWith("."))
     .sort()
     .flatMap((name) => filesBelow(join(path, name)));
 }

@@ -63,9 +63,8 @@ export function programImages(args: OurImagesArgs): {
       new Image(program, {
         imageName: program,
         version: args.version,
-        context: args.checkout,
-        dockerfile: `runtime/${program}/Dockerfile`,
-        sources: [".dockerignore", `runtime/${program}`],
+        context: join(args.checkout, "runtime", program),
+        sources: ["."],
         buildArgs: { RUNTIME_IMAGE: runtime.localName },
         registry: args.registry,
       }),
@@ -84,7 +83,7 @@ function runtimeImage(args: OurImagesArgs): Image {
     version: args.version,
     context: args.checkout,
     dockerfile: "runtime/Dockerfile",
-    sources: ["package.json", "package-lock.json", ".dockerignore", "runtime/common"],
+    sources: ["package.json", "package-lock.json", "runtime/common"],
     buildArgs: { BASE_IMAGE: args.baseImage },
     registry: undefined,
   });
@@ -101,9 +100,8 @@ export function agentImage(
   return new Image(name, {
     imageName: name,
     version: args.version,
-    context: args.checkout,
-    dockerfile: "agents/Dockerfile",
-    sources: [join("agents", `${file}.ts`), join("agents", file), ".dockerignore"],
+    context: join(args.checkout, "agents"),
+    sources: [`${file}.ts`, file],
     buildArgs: { WORKER_IMAGE: workerImage, AGENT: file },
     registry: args.registry,
   });

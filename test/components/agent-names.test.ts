@@ -1,4 +1,4 @@
-import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
@@ -54,7 +54,10 @@ describe("an agent whose graph id is no Kubernetes name", () => {
     expect(chart?.inputs).to.include({ name });
     expect(chart?.inputs.values).to.include({ graphId });
     expect(chart?.inputs.values).to.deep.include({
-      deploymentAnnotations: { "pulumi.com/timeoutSeconds": "300" },
+      deploymentAnnotations: {
+        "pulumi.com/timeoutSeconds": "300",
+        "config.kubernetes.io/depends-on": `networking.k8s.io/namespaces/default/NetworkPolicy/${name}`,
+      },
     });
   });
 
@@ -64,7 +67,6 @@ describe("an agent whose graph id is no Kubernetes name", () => {
       await cp(join(import.meta.dirname, "../../agents"), join(checkout, "agents"), {
         recursive: true,
       });
-      await writeFile(join(checkout, ".dockerignore"), "");
       const file = join(checkout, "agents/assistant.ts");
       const { resources } = await record({}, () => {
         agentImage({ graphId, graph: "./assistant/graph.ts:graph", file }, "worker:1", {

@@ -59,10 +59,11 @@ describe("the content of an image", () => {
     expect(hash({ BASE_IMAGE: "node:25" })).not.to.equal(hash());
   });
 
-  it("has the same tag whatever packages are installed beside it", async () => {
+  it("has the same tag whatever packages and hidden files are beside it", async () => {
     const before = hash();
     await mkdir(join(context, "src/node_modules/x"), { recursive: true });
     await writeFile(join(context, "src/node_modules/x/index.js"), "x");
+    await writeFile(join(context, "src/.main.ts.swp"), "being edited");
     expect(hash()).to.equal(before);
   });
 });
@@ -95,9 +96,24 @@ describe("the images of the local stack", () => {
     ]);
     for (const { inputs } of built) {
       expect(inputs.imageName).to.match(/^platform\.local\/[a-z-]+:2\.3\.1-[0-9a-f]{12}$/);
-      expect(inputs.build).to.include({ context: CHECKOUT });
       expect(inputs.skipPush).to.equal(true);
     }
+  });
+
+  it("have contexts of their own, so that a change makes only those anew that it concerns", async () => {
+    const { resources } = await localStack();
+    const contexts = resources
+      .filter(({ type }) => type === "docker:index/image:Image")
+      .map(({ name, inputs }) => [name, (inputs.build as { context: string }).context]);
+
+    expect(Object.fromEntries(contexts)).to.deep.equal({
+      "runtime-build": CHECKOUT,
+      "gateway-build": join(CHECKOUT, "runtime/gateway"),
+      "model-gateway-build": join(CHECKOUT, "runtime/model-gateway"),
+      "provisioner-build": join(CHECKOUT, "runtime/provisioner"),
+      "worker-build": join(CHECKOUT, "runtime/worker"),
+      "agent-assistant-build": join(CHECKOUT, "agents"),
+    });
   });
 
   it("stand upon one that has the packages and what programs share, and roll when it changes", async () => {
