@@ -5,65 +5,18 @@ import OpenAI from "openai";
 import { collect } from "../support/collect.ts";
 import { eventually } from "../support/eventually.ts";
 import { failureOf } from "../support/failure.ts";
-import {
-  CONSUMER_TOKEN,
-  startModelGateway,
-  type TestModelGateway,
-} from "../support/model-gateway.ts";
-import {
-  type Behaviour,
-  chunk,
-  DONE,
-  frame,
-  hangs,
-  type StandInProvider,
-  startProvider,
-  streams,
-} from "../support/provider.ts";
-
-const MODEL = "openai/gpt-4o-mini";
-const PROVIDER_KEY = "sk-provider-key-0123456789";
-const MESSAGES = [{ role: "user" as const, content: "Hello" }];
-const WORDS = [
-  frame(chunk({ role: "assistant", content: "Twelve " })),
-  frame(chunk({ content: "bytes" })),
-];
+import { CONSUMER_TOKEN, type TestModelGateway } from "../support/model-gateway.ts";
+import { MESSAGES, MODEL, setModelStage, WORDS } from "../support/model-stage.ts";
+import { type Behaviour, chunk, DONE, frame, hangs, streams } from "../support/provider.ts";
 
 describe("When a call breaks off at the model gateway", () => {
-  let provider: StandInProvider;
-  let gateway: TestModelGateway;
-  let client: OpenAI;
-
-  async function start(options: Parameters<typeof startModelGateway>[1] = {}) {
-    gateway = await startModelGateway(
-      { OPENAI_API_KEY: PROVIDER_KEY, OPENAI_BASE_URL: provider.url },
-      options,
-    );
-    client = new OpenAI({ baseURL: gateway.url, apiKey: CONSUMER_TOKEN, maxRetries: 0 });
-  }
-
-  beforeEach(async () => {
-    provider = await startProvider();
-  });
-
-  afterEach(async () => {
-    await gateway.stop();
-    await provider.stop();
-  });
-
-  const askForStream = () =>
-    client.chat.completions.create({ model: MODEL, messages: MESSAGES, stream: true });
-  const post = (path: string, body: object, headers: Record<string, string> = {}) =>
-    fetch(`${gateway.url}/${path}`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${CONSUMER_TOKEN}`, ...headers },
-      body: JSON.stringify(body),
-    });
+  const stage = setModelStage();
+  const { start, askForStream, post } = stage;
 
   describe("a client that leaves", () => {
     it("in the middle of a stream ends the provider's work, and what was streamed is billed", async () => {
       await start();
-      provider.next(streams(WORDS, { end: "hangs" }));
+      stage.provider.next(streams(WORDS, { end: "hangs" }));
       const stream = await askForStream();
       const words = stream[Symbol.asyncIterator]();
       await words.next();
@@ -71,46 +24,46 @@ describe("When a call breaks off at the model gateway", () => {
 
       stream.controller.abort();
 
-      await eventually("the provider sees it", () => provider.calls[0]?.clientGone === true);
-      await eventually("the usage is noted", () => gateway.usage.length === 1);
-      expect(gateway.usage[0]).to.include({ status: 499, output_tokens: 3, estimated: true });
-      expect(gateway.usage[0]?.input_tokens).to.be.greaterThan(0);
-      await eventually("the call is logged", () => gateway.requests().length === 1);
-      expect(gateway.requests()[0]?.status).to.equal(499);
+      await eventually("the provider sees it", () => stage.provider.calls[0]?.clientGone === true);
+      await eventually("the usage is noted", () => stage.gateway.usage.length === 1);
+      expect(stage.gateway.usage[0]).to.include({ status: 499, output_tokens: 3, estimated: true });
+      expect(stage.gateway.usage[0]?.input_tokens).to.be.greaterThan(0);
+      await eventually("the call is logged", () => stage.gateway.requests().length === 1);
+      expect(stage.gateway.requests()[0]?.status).to.equal(499);
     });
 
     it("before the first byte ends the provider's work too", async () => {
       await start();
-      provider.next(hangs);
+      stage.provider.next(hangs);
       const abort = new AbortController();
-      const call = client.chat.completions.create(
+      const call = stage.client.chat.completions.create(
         { model: MODEL, messages: MESSAGES },
         { signal: abort.signal },
       );
-      await eventually("the provider has the call", () => provider.calls.length === 1);
+      await eventually("the provider has the call", () => stage.provider.calls.length === 1);
 
       abort.abort();
 
       expect(await failureOf(call)).to.be.instanceOf(OpenAI.APIUserAbortError);
-      await eventually("the provider sees it", () => provider.calls[0]?.clientGone === true);
-      await eventually("the call is logged", () => gateway.requests().length === 1);
-      expect(gateway.requests()[0]?.status).to.equal(499);
-      expect(provider.calls).to.have.length(1);
+      await eventually("the provider sees it", () => stage.provider.calls[0]?.clientGone === true);
+      await eventually("the call is logged", () => stage.gateway.requests().length === 1);
+      expect(stage.gateway.requests()[0]?.status).to.equal(499);
+      expect(stage.provider.calls).to.have.length(1);
     });
   });
 
   it("a client that leaves while it is still sending is no failure of ours", async () => {
     await start();
-    const call = request(`${gateway.url}/chat/completions`, {
+    const call = request(`${stage.gateway.url}/chat/completions`, {
       method: "POST",
       headers: { authorization: `Bearer ${CONSUMER_TOKEN}`, "content-length": 1_000 },
     });
     call.on("error", () => {});
     call.write('{"model":', () => call.destroy());
 
-    await eventually("the call is logged", () => gateway.requests().length === 1);
-    expect(gateway.requests()[0]?.status).to.equal(499);
-    expect(gateway.logs).to.have.length(1);
+    await eventually("the call is logged", () => stage.gateway.requests().length === 1);
+    expect(stage.gateway.requests()[0]?.status).to.equal(499);
+    expect(stage.gateway.logs).to.have.length(1);
   });
 
   it("a slow client slows the provider down, and gets every byte in the end", async () => {
@@ -122,9 +75,9 @@ describe("When a call breaks off at the model gateway", () => {
       DONE,
     ];
     const total = frames.reduce((sum, { length }) => sum + length, 0);
-    provider.next(streams(frames));
+    stage.provider.next(streams(frames));
 
-    const response = await startReading(gateway, {
+    const response = await startReading(stage.gateway, {
       model: MODEL,
       messages: MESSAGES,
       stream: true,
@@ -134,7 +87,7 @@ describe("When a call breaks off at the model gateway", () => {
     let before = -1;
     let still = 0;
     await eventually("the provider waits", () => {
-      const { written = 0 } = provider.calls[0] ?? {};
+      const { written = 0 } = stage.provider.calls[0] ?? {};
       still = written > 0 && written === before ? still + 1 : 0;
       before = written;
       return still === 20;
@@ -163,7 +116,7 @@ describe("When a call breaks off at the model gateway", () => {
     for (const [how, behaviour] of failing) {
       it(`${how} ends with an error frame and never with [DONE]`, async () => {
         await start({ idleMs: 100 });
-        provider.next(behaviour, behaviour);
+        stage.provider.next(behaviour, behaviour);
 
         const response = await post("chat/completions", {
           model: MODEL,
@@ -185,8 +138,12 @@ describe("When a call breaks off at the model gateway", () => {
         expect(frames.slice(3)).to.deep.equal([""]);
         expect(error).to.be.instanceOf(OpenAI.APIError);
         expect(error.code).to.equal("upstream_broke_off");
-        expect(gateway.usage[0]).to.include({ status: 502, output_tokens: 3, estimated: true });
-        expect(gateway.spans()[0]?.status.code).to.equal(2);
+        expect(stage.gateway.usage[0]).to.include({
+          status: 502,
+          output_tokens: 3,
+          estimated: true,
+        });
+        expect(stage.gateway.spans()[0]?.status.code).to.equal(2);
       });
     }
   });

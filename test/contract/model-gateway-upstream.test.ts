@@ -2,11 +2,7 @@ import { expect } from "chai";
 import OpenAI from "openai";
 import { eventually } from "../support/eventually.ts";
 import { failureOf } from "../support/failure.ts";
-import {
-  CONSUMER_TOKEN,
-  startModelGateway,
-  type TestModelGateway,
-} from "../support/model-gateway.ts";
+import { MESSAGES, MODEL, PROVIDER_KEY, setModelStage } from "../support/model-stage.ts";
 import {
   answers,
   type Behaviour,
@@ -15,43 +11,11 @@ import {
   diesAfterHeaders,
   hangs,
   STAND_IN_TEXT,
-  type StandInProvider,
-  startProvider,
 } from "../support/provider.ts";
 
-const MODEL = "openai/gpt-4o-mini";
-const PROVIDER_KEY = "sk-provider-key-0123456789";
-const MESSAGES = [{ role: "user" as const, content: "Hello" }];
-
 describe("When a provider does not answer the model gateway", () => {
-  let provider: StandInProvider;
-  let gateway: TestModelGateway;
-  let client: OpenAI;
-
-  async function start(options: Parameters<typeof startModelGateway>[1] = {}) {
-    gateway = await startModelGateway(
-      { OPENAI_API_KEY: PROVIDER_KEY, OPENAI_BASE_URL: provider.url },
-      options,
-    );
-    client = new OpenAI({ baseURL: gateway.url, apiKey: CONSUMER_TOKEN, maxRetries: 0 });
-  }
-
-  beforeEach(async () => {
-    provider = await startProvider();
-  });
-
-  afterEach(async () => {
-    await gateway.stop();
-    await provider.stop();
-  });
-
-  const ask = () => client.chat.completions.create({ model: MODEL, messages: MESSAGES });
-  const post = (path: string, body: object, headers: Record<string, string> = {}) =>
-    fetch(`${gateway.url}/${path}`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${CONSUMER_TOKEN}`, ...headers },
-      body: JSON.stringify(body),
-    });
+  const stage = setModelStage();
+  const { start, ask, post } = stage;
 
   describe("a provider that fails before the first byte", () => {
     const passing: [string, Behaviour[]][] = [
@@ -67,11 +31,11 @@ describe("When a provider does not answer the model gateway", () => {
     for (const [what, behaviours] of passing) {
       it(`is asked again after ${what}`, async () => {
         await start();
-        provider.next(...behaviours);
+        stage.provider.next(...behaviours);
 
         expect((await ask()).choices[0]?.message.content).to.equal(STAND_IN_TEXT);
-        expect(provider.calls).to.have.length(behaviours.length + 1);
-        expect(gateway.usage).to.have.length(1);
+        expect(stage.provider.calls).to.have.length(behaviours.length + 1);
+        expect(stage.gateway.usage).to.have.length(1);
       });
     }
 
@@ -81,11 +45,11 @@ describe("When a provider does not answer the model gateway", () => {
         status: 503,
         headers: { "retry-after": "0" },
       });
-      provider.next(busy, busy, busy);
+      stage.provider.next(busy, busy, busy);
 
       const error = await failureOf(ask());
 
-      expect(provider.calls).to.have.length(3);
+      expect(stage.provider.calls).to.have.length(3);
       expect(error.status).to.equal(502);
       expect(error.code).to.equal("upstream_error");
       expect(error.headers.get("retry-after")).to.equal("0");
@@ -94,16 +58,16 @@ describe("When a provider does not answer the model gateway", () => {
 
     it("with 500 is not asked again", async () => {
       await start();
-      provider.next(answers("{}", { status: 500 }));
+      stage.provider.next(answers("{}", { status: 500 }));
 
       expect((await failureOf(ask())).status).to.equal(502);
-      expect(provider.calls).to.have.length(1);
+      expect(stage.provider.calls).to.have.length(1);
     });
 
     it("with 429 and no time to wait for, or a long one, lets the client decide", async () => {
       await start();
       const refusal = { error: { message: "quota", type: "insufficient_quota" } };
-      provider.next(
+      stage.provider.next(
         answers(refusal, { status: 429 }),
         answers(refusal, { status: 429, headers: { "retry-after": "3600" } }),
       );
@@ -111,23 +75,26 @@ describe("When a provider does not answer the model gateway", () => {
       expect(await failureOf(ask())).to.be.instanceOf(OpenAI.RateLimitError);
       const later = await failureOf(ask());
       expect(later.headers.get("retry-after")).to.equal("3600");
-      expect(provider.calls).to.have.length(2);
+      expect(stage.provider.calls).to.have.length(2);
     });
 
     it("by never answering is a 504 at the deadline", async () => {
       await start({ deadlineMs: 100 });
-      provider.next(hangs);
+      stage.provider.next(hangs);
 
       const error = await failureOf(ask());
 
       expect(error.status).to.equal(504);
       expect(error.code).to.equal("upstream_timeout");
-      await eventually("the provider is let go", () => provider.calls[0]?.clientGone === true);
+      await eventually(
+        "the provider is let go",
+        () => stage.provider.calls[0]?.clientGone === true,
+      );
     });
 
     it("in the middle of a whole answer is a 504 at the deadline", async () => {
       await start({ deadlineMs: 100 });
-      provider.next(starts(200, '{"id":"chatcmpl-1",'), starts(400, '{"error":'));
+      stage.provider.next(starts(200, '{"id":"chatcmpl-1",'), starts(400, '{"error":'));
 
       expect((await failureOf(ask())).status).to.equal(504);
       expect((await failureOf(ask())).status).to.equal(504);
@@ -135,18 +102,18 @@ describe("When a provider does not answer the model gateway", () => {
 
     it("with an error page that never ends is let go", async () => {
       await start();
-      provider.next(starts(503, "<html>"), starts(500, "<html>"));
+      stage.provider.next(starts(503, "<html>"), starts(500, "<html>"));
 
       expect((await failureOf(ask())).status).to.equal(502);
       expect((await ask()).choices[0]?.message.content).to.equal(STAND_IN_TEXT);
-      for (const call of provider.calls.slice(0, 2)) {
+      for (const call of stage.provider.calls.slice(0, 2)) {
         await eventually("the provider is let go", () => call.clientGone);
       }
     });
 
     it("with a refusal that breaks off is refused all the same", async () => {
       await start();
-      provider.next((_call, response) => {
+      stage.provider.next((_call, response) => {
         response.writeHead(404, { "content-length": 500 });
         response.write("no such model", () => response.destroy());
       });
@@ -159,10 +126,10 @@ describe("When a provider does not answer the model gateway", () => {
 
     it("by not being there is a 502, and its models are left out of the list", async () => {
       await start();
-      await provider.stop();
+      await stage.provider.stop();
 
       const error = await failureOf(ask());
-      const models = await client.models.list();
+      const models = await stage.client.models.list();
 
       expect(error.status).to.equal(502);
       expect(error.code).to.equal("upstream_unreachable");
@@ -171,7 +138,7 @@ describe("When a provider does not answer the model gateway", () => {
 
     it("by answering with a web page is a 502 that asks for the base URL", async () => {
       await start();
-      provider.next(answers("<html>", { headers: { "content-type": "text/html" } }));
+      stage.provider.next(answers("<html>", { headers: { "content-type": "text/html" } }));
 
       expect((await failureOf(ask())).message).to.contain("base URL");
     });
@@ -181,7 +148,7 @@ describe("When a provider does not answer the model gateway", () => {
     it("stays hidden where the provider refuses it and repeats it", async () => {
       await start();
       for (const status of [401, 403]) {
-        provider.next(
+        stage.provider.next(
           answers(
             { error: { message: `Incorrect API key provided: ${PROVIDER_KEY}`, type: "auth" } },
             { status, headers: { "x-request-id": PROVIDER_KEY, "www-authenticate": PROVIDER_KEY } },
@@ -195,15 +162,17 @@ describe("When a provider does not answer the model gateway", () => {
         expect(response.headers.get("x-should-retry")).to.equal("false");
         expect(text + JSON.stringify([...response.headers])).not.to.contain(PROVIDER_KEY);
       }
-      const kept = gateway.logs.join("") + JSON.stringify(gateway.spans().map((s) => s.attributes));
+      const kept =
+        stage.gateway.logs.join("") +
+        JSON.stringify(stage.gateway.spans().map((s) => s.attributes));
       expect(kept).not.to.contain(PROVIDER_KEY);
-      expect(provider.calls).to.have.length(2);
+      expect(stage.provider.calls).to.have.length(2);
     });
 
     it("is cut out of the body and the headers of any other answer that repeats it", async () => {
       await start();
       const headers = { "openai-version": `v1 ${PROVIDER_KEY}`, "x-request-id": PROVIDER_KEY };
-      provider.next(
+      stage.provider.next(
         answers({ error: { message: `bad ${PROVIDER_KEY}` } }, { status: 400, headers }),
         answers(chatCompletion("m"), { headers }),
       );
