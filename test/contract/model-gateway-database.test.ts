@@ -178,7 +178,7 @@ describe("The model gateway with its database", () => {
       select: selectTokens(pool),
       logger,
       ttlMs: 0,
-      patienceMs: 0,
+      patienceMs: 500,
     });
     await addToken("kept", "initech", null);
     await addToken("revoked", "hooli", null);

@@ -28,7 +28,7 @@ function setUp() {
     ttlMs: 10_000,
     staleMs: 300_000,
     lateMs: 1,
-    patienceMs: 0,
+    patienceMs: 200,
   });
   return {
     tokens,
