@@ -21,6 +21,7 @@ const isLocal = pulumi.getStack() === "local";
 const configuration = readStackConfiguration(
   pulumi.runtime.allConfig(),
   isLocal ? await readKeptSettings(settingsPath(dataDirectory, pulumi.getStack())) : {},
+  isLocal ? process.env : {},
 );
 const model = defaultModelOf(configuration);
 const agents = configuration.samples ? await readAgents(checkout, join(checkout, "agents")) : [];

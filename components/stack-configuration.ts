@@ -6,7 +6,16 @@ import { egressSettings } from "./egress.ts";
 import { platformWays } from "./platform-ways.ts";
 
 /** Credentials, base URLs and other settings of the model providers are variables of these names. */
-export const PROVIDER_VARIABLE = /^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/;
+const PROVIDER_VARIABLE = /^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/;
+
+/** The model providers of an environment, by their variables. */
+export function providersOf(environment: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(environment).filter(
+      (entry): entry is [string, string] => PROVIDER_VARIABLE.test(entry[0]) && Boolean(entry[1]),
+    ),
+  );
+}
 
 // What refines the whole takes these URLs apart, so it waits until they are some: `abort`.
 const postgresUrl = z.url({
@@ -128,18 +137,24 @@ const PREFIX = "platform:";
  *
  * @param all Raw configuration, `platform:key` to text, as Pulumi's runtime has it.
  * @param settings What the installer was told for this stack; it comes before the stack's file.
+ * @param environment Where the stack names no providers, those of this environment are taken.
  * @throws Error that names every wrong key; values are never shown, they may be secrets.
  */
 export function readStackConfiguration(
   all: Record<string, string>,
   settings: Record<string, unknown> = {},
+  environment: NodeJS.ProcessEnv = {},
 ): StackConfiguration {
   const own = Object.fromEntries(
     Object.entries(all)
       .filter(([key]) => key.startsWith(PREFIX))
       .map(([key, text]) => [key.slice(PREFIX.length), parse(key.slice(PREFIX.length), text)]),
   );
-  const result = stackSchema.safeParse({ ...own, ...settings });
+  const result = stackSchema.safeParse({
+    providers: providersOf(environment),
+    ...own,
+    ...settings,
+  });
   if (result.success) return result.data;
   const problems = configurationProblems(stackSchema, result.error.issues, PREFIX);
   throw new Error(

@@ -59,7 +59,7 @@ async function install(args: Arguments): Promise<void> {
 async function uninstall(args: Arguments): Promise<void> {
   const stack = await openStack(CHECKOUT, DATA);
   await observed(args, (options) => unlocked(stack, DATA, () => stack.destroy(options)));
-  await forget(stack, [settingsPath(DATA, STACK)]);
+  await forget(stack, CHECKOUT, [settingsPath(DATA, STACK)]);
   output.line(
     "Platform and its cluster are gone. Images and downloaded files stay for the next time.",
   );

@@ -2,16 +2,13 @@ import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
-import { PROVIDER_VARIABLE } from "../components/stack-configuration.ts";
+import { providersOf } from "../components/stack-configuration.ts";
 import { UserError } from "../runtime/common/errors.ts";
 import type { Arguments } from "./arguments.ts";
 
 /** Settings that hold credentials: they go into the stack's configuration, encrypted. */
-export interface SecretSettings {
-  providers: unknown;
-  database?: unknown;
-  cache?: unknown;
-}
+export const SECRET_SETTINGS = ["providers", "database", "cache"] as const;
+export type SecretSettings = Partial<Record<(typeof SECRET_SETTINGS)[number], unknown>>;
 
 /** Settings of a stack that come from the installer, by their name without `platform:`. */
 export type Settings = Record<string, unknown>;
@@ -52,14 +49,6 @@ export async function gatherSettings(
       ...(cache !== undefined && { cache }),
     },
   };
-}
-
-function providersOf(environment: NodeJS.ProcessEnv): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(environment).filter(
-      (entry): entry is [string, string] => PROVIDER_VARIABLE.test(entry[0]) && Boolean(entry[1]),
-    ),
-  );
 }
 
 export async function writeSettings(path: string, settings: Settings): Promise<void> {

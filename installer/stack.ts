@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { constants } from "node:fs";
-import { access, copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { access, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
   ConcurrentUpdateError,
@@ -9,7 +8,7 @@ import {
 } from "@pulumi/pulumi/automation/index.js";
 import { run } from "../components/kind-provider/commands.ts";
 import { UserError } from "../runtime/common/errors.ts";
-import type { SecretSettings } from "./settings.ts";
+import { SECRET_SETTINGS, type SecretSettings } from "./settings.ts";
 
 export const STACK = "local";
 
@@ -20,7 +19,6 @@ export const STACK = "local";
 export async function openStack(checkout: string, dataDirectory: string): Promise<Stack> {
   const environment = await stackEnvironment(dataDirectory);
   Object.assign(process.env, environment);
-  await ensureStackFile(checkout);
   return await LocalWorkspace.createOrSelectStack(
     { stackName: STACK, workDir: checkout },
     { envVars: environment },
@@ -70,16 +68,6 @@ export async function unlocked<T>(
     }
     await stack.cancel();
     return await work();
-  }
-}
-
-/** The stack's file, made of its example where there is none. */
-async function ensureStackFile(checkout: string): Promise<void> {
-  const path = join(checkout, `Pulumi.${STACK}.yaml`);
-  try {
-    await copyFile(`${path}.example`, path, constants.COPYFILE_EXCL);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
 }
 
@@ -140,8 +128,20 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-/** Forgets the stack, its configuration too, once nothing of it is left. */
-export async function forget(stack: Stack, paths: string[]): Promise<void> {
-  await stack.workspace.removeStack(STACK);
+/**
+ * Forgets the stack once nothing of it is left. Its file is everybody's: what this machine wrote into
+ * it goes, and the rest stays to the letter.
+ */
+export async function forget(stack: Stack, checkout: string, paths: string[]): Promise<void> {
+  await stack.removeAllConfig(SECRET_SETTINGS.map((name) => `platform:${name}`));
+  await stack.workspace.removeStack(STACK, { preserveConfig: true });
+  await withoutSalt(join(checkout, `Pulumi.${STACK}.yaml`));
   for (const path of paths) await rm(path, { recursive: true, force: true });
+}
+
+/** Pulumi keeps the salt of a passphrase where secrets were; it makes a new one where it finds none. */
+async function withoutSalt(path: string): Promise<void> {
+  const text = await readFile(path, "utf8");
+  const kept = text.replace(/^encryptionsalt: .*\n?/m, "");
+  if (kept !== text) await writeFile(path, kept);
 }

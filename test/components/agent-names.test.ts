@@ -56,7 +56,7 @@ describe("an agent whose graph id is no Kubernetes name", () => {
     expect(chart?.inputs.values).to.deep.include({
       deploymentAnnotations: {
         "pulumi.com/timeoutSeconds": "300",
-        "config.kubernetes.io/depends-on": `networking.k8s.io/namespaces/default/NetworkPolicy/${name}`,
+        "config.kubernetes.io/depends-on": `networking.k8s.io/namespaces/agents/NetworkPolicy/${name}`,
       },
     });
   });

@@ -213,7 +213,7 @@ describe("the way to an external database and cache", () => {
 
   it("is for all agents of their namespace, and not there with the platform's own servers", async () => {
     const policies = async (values: Record<string, unknown>) => {
-      const config = { ...configOf("Pulumi.local.yaml.example"), ...asText(values) };
+      const config = { ...configOf("Pulumi.local.yaml"), ...asText(values) };
       const objects = kubernetesObjects((await runProgram(config)).resources);
       return ofKind(objects, "NetworkPolicy").filter(
         ({ metadata }) => metadata?.name === "platform-external-servers",

@@ -68,18 +68,38 @@ describe("the secrets of a stack", () => {
     }
   });
 
-  it("of providers come from the stack's configuration, not from the shell of an update", async () => {
+  describe("of providers, in the shell of an update,", () => {
     const { OPENAI_API_KEY: kept } = process.env;
-    process.env.OPENAI_API_KEY = `${CANARY}-of-the-shell`;
-    try {
-      const config = { ...configOf("Pulumi.local.yaml.example"), "platform:demo": "true" };
-      const { resources: made } = await runProgram(config, { stack: "local" });
-      const text = JSON.stringify(made.map(({ inputs }) => plain(inputs)));
-      expect(text).to.include("DEMO_PROVIDER").and.not.include("of-the-shell");
-    } finally {
+    before(() => {
+      process.env.OPENAI_API_KEY = `${CANARY}-of-the-shell`;
+    });
+    after(() => {
       if (kept === undefined) delete process.env.OPENAI_API_KEY;
       else process.env.OPENAI_API_KEY = kept;
-    }
+    });
+    const textOf = async (stack: string, config: Record<string, string>) => {
+      const { resources: made } = await runProgram(
+        { ...configOf("Pulumi.local.yaml"), "platform:demo": "true", ...config },
+        { stack },
+      );
+      return JSON.stringify(made.map(({ inputs }) => plain(inputs)));
+    };
+
+    it("count where the local stack names none", async () => {
+      expect(await textOf("local", {})).to.include("of-the-shell");
+    });
+
+    it("change nothing where it does, be it that there are none", async () => {
+      expect(await textOf("local", { "platform:providers": "{}" }))
+        .to.include("DEMO_PROVIDER")
+        .and.not.include("of-the-shell");
+    });
+
+    it("never count for another stack, which a team shares", async () => {
+      expect(await textOf("production", {}))
+        .to.include("DEMO_PROVIDER")
+        .and.not.include("of-the-shell");
+    });
   });
 
   it("of the database's owner stay with the database", () => {

@@ -46,7 +46,7 @@ function withoutDownloads() {
 /** The local stack with a provider of each kind of secret, not touched by this machine's settings. */
 export function localStack(): Promise<Program<Record<string, unknown>>> {
   return runProgram({
-    ...configOf("Pulumi.local.yaml.example"),
+    ...configOf("Pulumi.local.yaml"),
     ...asText({ "platform:providers": PROVIDERS }),
   });
 }
