@@ -119,6 +119,7 @@ function describeGateway(options: ProgramsOptions, modelGateway: Program, worker
       CONSOLE_EMAIL,
       CONSOLE_PASSWORD: secrets.consolePassword,
       CONSOLE_SESSION_SECRET: secrets.consoleSessionSecret,
+      ...select(options.environment, (name) => name === "CORS_ORIGINS"),
     }),
   });
 }

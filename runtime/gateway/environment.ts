@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { agentDeclaration } from "../common/agent.ts";
+import { pageOrigin } from "./hosts.ts";
 
 const routes = z.array(
   z.strictObject({ graphId: agentDeclaration.shape.graphId, url: z.url({ protocol: /^https?$/ }) }),
@@ -22,13 +23,10 @@ const routesVariable = z
 
 const count = (standard: number) => z.coerce.number().int().min(0).default(standard);
 const url = z.url({ protocol: /^https?$/ });
-/** As browsers write them: scheme, host and port if it isn't the usual one, and nothing after it. */
 const origins = z
   .string()
   .transform((list) => list.split(",").map((origin) => origin.trim()))
-  .refine((list) => list.every((origin) => URL.parse(origin)?.origin === origin), {
-    message: "must be origins like https://studio.example, separated by commas",
-  });
+  .pipe(z.array(pageOrigin));
 const port = z.coerce.number().int().min(0).max(65_535);
 /** Where the kubelet puts what a pod needs to talk to the API server. */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";

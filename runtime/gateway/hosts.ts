@@ -12,6 +12,11 @@ export const hostNames = z.object({
 
 export type HostNames = z.infer<typeof hostNames>;
 
+/** An origin of web pages as browsers write it: scheme, host, port if it is no standard one. */
+export const pageOrigin = z.string().refine((text) => URL.parse(text)?.origin === text, {
+  message: "must be an origin like https://studio.example, with nothing after the host",
+});
+
 /** What stands behind the port. */
 export type Door = "agents" | "models" | "tools" | "console" | "traces";
 
