@@ -173,7 +173,6 @@ describe("who listens to a run", () => {
         expect(data.n).to.equal(expected);
       }
       expect(expected).to.equal(mebibytes * 16);
-      console.log("GROWN", grown);
       expect(grown, "MiB").to.be.below(mebibytes);
     } finally {
       await small.stop();
