@@ -64,7 +64,9 @@ export class Program implements Service {
       died = reason;
     });
     child.on("message", (message) => {
-      port = listening.safeParse(message).data?.listening ?? port;
+      // Told once; an agent's code may send what it likes after that.
+      if (port !== undefined) return;
+      port = listening.safeParse(message).data?.listening;
       if (port !== undefined) void this.#endWhenSilent(port);
     });
     const outcome = await until(
