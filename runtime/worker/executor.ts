@@ -112,6 +112,7 @@ export class Executor {
     const parent = contextOf(run.caller.trace);
     const span = startRunSpan(tracer, run, parent);
     let ending: Ending | undefined;
+    let problem: unknown;
     try {
       const checkpointer = this.#checkpointer(run, controller);
       const context = {
@@ -128,19 +129,21 @@ export class Executor {
         publisher,
         spans,
       });
-      return await conclude(run, ending, checkpointer, publisher, this.#deps);
+      const conclusion = await conclude(run, ending, checkpointer, publisher, this.#deps);
+      problem = conclusion.problem;
+      return conclusion;
     } catch (error) {
       logger.error({ run_id: run.runId, err: error }, "a run could not be concluded");
-      ending = undefined;
+      problem = error;
       return NOTHING;
     } finally {
-      endRunSpan(span, typeof ending === "object" ? ending : undefined);
+      endRunSpan(span, typeof ending === "object" ? ending : undefined, problem);
       logger.info({
         run_id: run.runId,
         tenant: run.tenant,
         graph_id: run.graphId,
         attempt: run.attempt,
-        status: typeof ending === "object" ? ending.status : (ending ?? "not concluded"),
+        status: problem === undefined ? statusOf(ending) : "refused",
         duration_ms: Math.round(performance.now() - started),
       });
     }
@@ -205,4 +208,8 @@ export class Executor {
       outcome,
     );
   }
+}
+
+function statusOf(ending: Ending | undefined): string | undefined {
+  return typeof ending === "object" ? ending.status : ending;
 }

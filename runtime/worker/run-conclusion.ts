@@ -13,6 +13,8 @@ export interface Conclusion {
   output: string | undefined;
   /** Further runs of its thread wait. */
   queued: boolean;
+  /** Why it was not stored as it ended. */
+  problem?: unknown;
 }
 
 /** It goes on elsewhere, or its end is somebody else's to tell. */
@@ -65,10 +67,12 @@ async function finish(
   { claims, logger }: Pick<ConclusionDeps, "claims" | "logger">,
 ): Promise<Conclusion> {
   let stored = ending;
+  let problem: unknown;
   const result = await claims.finish(run, stored).catch(async (error: unknown) => {
     if (!(error instanceof pg.DatabaseError) || isConnectionLoss(error)) throw error;
     // The database does not take what came of it, and never will: that is how the run ends.
     logger.error({ run_id: run.runId, err: error }, "a run's end was refused");
+    problem = error;
     stored = failure(new Error("What came of the run could not be stored."), noOutcome());
     await publisher.publish("error", stored.error ?? "{}");
     await publisher.flush();
@@ -76,7 +80,7 @@ async function finish(
   });
   if (result === "lost") return NOTHING;
   if (result === "rolled back") return { output: "{}", queued: true };
-  return { output: stored.output, queued: result === "queued" };
+  return { output: stored.output, queued: result === "queued", problem };
 }
 
 /** Writes or forgets the last checkpoints, as the ending demands. */

@@ -10,6 +10,7 @@ import {
 } from "../common/telemetry.ts";
 import type { ClaimedRun, RunEnding } from "./run.ts";
 import { inputAttributes, outputAttributes } from "./run-spans.ts";
+import { wireError } from "./wire-json.ts";
 
 /** The span of one attempt of a run, within the trace of who asked for it. */
 export function startRunSpan(
@@ -38,10 +39,14 @@ export function startRunSpan(
   return span;
 }
 
-/** @param ending How the run ended, if it ended with this attempt. */
-export function endRunSpan(span: Span, ending: RunEnding | undefined): void {
+/**
+ * @param ending How the run ended, if it ended with this attempt.
+ * @param problem Why that could not be stored, if it could not.
+ */
+export function endRunSpan(span: Span, ending: RunEnding | undefined, problem?: unknown): void {
   if (!span.isRecording()) return;
   if (ending !== undefined) span.setAttributes(outputAttributes(JSON.parse(ending.output)));
-  if (ending?.error == null) span.end();
-  else failSpan(span, new Error(JSON.parse(ending.error).message));
+  const failure = problem === undefined ? ending?.error : JSON.stringify(wireError(problem));
+  if (failure == null) span.end();
+  else failSpan(span, new Error(JSON.parse(failure).message));
 }
