@@ -46,8 +46,8 @@ export default defineAgent({ graphId: "${graphId}", graph: "./${graphId}/graph.t
     `import { Annotation, START, StateGraph } from "@langchain/langgraph";
 
 export const graph = new StateGraph(Annotation.Root({ count: Annotation<number> }))
-  .addNode("count", ({ count }) => ({ count: count + 1 }))
-  .addEdge(START, "count")
+  .addNode("add", ({ count }) => ({ count: count + 1 }))
+  .addEdge(START, "add")
   .compile();
 `,
   );
