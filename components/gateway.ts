@@ -11,6 +11,7 @@ export interface GatewayArgs {
   image: pulumi.Input<string>;
   replicas: number;
   hosts: StackConfiguration["hosts"];
+  corsOrigins: string[];
   modelGatewayUrl: pulumi.Input<string>;
   assertionPrivateKey: pulumi.Input<string>;
   tracing: { url: pulumi.Input<string>; otlpHeaders: pulumi.Input<string> };
@@ -86,6 +87,7 @@ export class Gateway extends pulumi.ComponentResource {
           MCP_HOST: hosts.mcp,
           CONSOLE_HOST: hosts.console,
           OTEL_EXPORTER_OTLP_ENDPOINT: args.tracing.url,
+          ...(args.corsOrigins.length > 0 && { CORS_ORIGINS: args.corsOrigins.join(",") }),
           ...(devToken && { DEV_TOKEN: devToken.token, DEV_TENANT: devToken.tenant }),
           ...(oidc && {
             JWT_JWKS_URL: oidc.jwksUri,

@@ -82,6 +82,7 @@ export class PlatformRelease extends pulumi.ComponentResource {
         image: args.image("gateway"),
         replicas: configuration.replicas,
         hosts: configuration.hosts,
+        corsOrigins: configuration.corsOrigins,
         modelGatewayUrl: modelGateway.url,
         assertionPrivateKey: keys.privateKey,
         tracing,

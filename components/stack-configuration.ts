@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { pageOrigin } from "../runtime/gateway/hosts.ts";
 import { defaultModel, PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.ts";
 import { type ArtifactName, IMAGES, type ImageName } from "./artifacts.ts";
 import { configurationProblems } from "./configuration-problems.ts";
@@ -75,6 +76,8 @@ export const stackSchema = z
         mcp: "mcp.localhost",
         console: "console.localhost",
       }),
+    /** Origins of web pages that may call agents, models and tools from a browser. */
+    corsOrigins: z.array(pageOrigin).default([]),
     /** Credentials and base URLs of the model providers, by their environment variables. */
     providers: z
       .record(z.string().regex(PROVIDER_VARIABLE, "is no provider variable"), z.string())

@@ -26,7 +26,7 @@ export function crossOrigin(allowed: readonly string[]): MiddlewareHandler<Gatew
     if (!origins.has(origin)) {
       if (!preflight) return next();
       throw forbidden(
-        `Pages of ${origin} may not call this platform. Whoever runs it can let them: CORS_ORIGINS.`,
+        `Pages of ${origin} may not call this platform. Whoever runs it can let them: platform:corsOrigins of the stack, CORS_ORIGINS of the gateway.`,
       );
     }
     const headers = { "access-control-allow-origin": origin, vary: "Origin" };

@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { artifacts } from "../../components/artifacts.ts";
 import { egressSettings } from "../../components/egress.ts";
 import { stackSchema } from "../../components/stack-configuration.ts";
-import { type Described, kubernetesObjects } from "../support/kubernetes-objects.ts";
+import { type Described, kubernetesObjects, workloads } from "../support/kubernetes-objects.ts";
 import { CANARY, inClear, plain, type Registered } from "../support/pulumi-monitor.ts";
 import { asText, CHECKOUT, configOf, runProgram } from "../support/pulumi-program.ts";
 
@@ -117,6 +117,23 @@ describe("the example of a stack for an existing cluster", () => {
     expect(JSON.stringify(objects)).not.to.include("DEV_TOKEN");
   });
 
+  it("lets pages of other origins in only where a setting names them", async () => {
+    const origins = (described: Described[]) =>
+      workloads(described)
+        .find(({ name }) => name === "platform-gateway")
+        ?.template.spec?.containers[0]?.env?.find(({ name }) => name === "CORS_ORIGINS")?.value;
+    expect(origins(objects)).to.equal(undefined);
+
+    const named = asText({
+      "platform:corsOrigins": ["https://studio.example.com", "http://localhost:3000"],
+    });
+    const config = { ...configOf(FILE), ...secretsOfCommands(), ...named };
+    const { resources } = await runProgram(config, { stack: "production", preview: true });
+    expect(origins(kubernetesObjects(resources))).to.equal(
+      "https://studio.example.com,http://localhost:3000",
+    );
+  });
+
   it("runs as many copies as it says, behind a Service that is not open on the nodes", () => {
     for (const name of ["platform-gateway", "platform-model-gateway"]) {
       expect(object("Deployment", name)?.spec.replicas, name).to.equal(3);
@@ -161,7 +178,7 @@ describe("the example of a stack for an existing cluster", () => {
 
   it("comments out only settings that there are, with the checksum that is pinned", () => {
     const commented = [...text.matchAll(/^ +# platform:(\w+):/gm)].map(([, key]) => key);
-    expect(commented).to.have.members(["kubeconfig", "images", "artifacts"]);
+    expect(commented).to.have.members(["kubeconfig", "corsOrigins", "images", "artifacts"]);
     expect(Object.keys(stackSchema.shape)).to.include.members(commented);
     expect(text).to.include(artifacts("x64").gatewayApi?.checksum);
   });

@@ -63,6 +63,11 @@ const WRONG: [string, Record<string, unknown>, string][] = [
   ],
   ["hosts with one left out", { "platform:hosts": { agents: SECRET } }, "platform:hosts.console"],
   [
+    "an origin of pages with a path",
+    { "platform:corsOrigins": ["https://CANARY.example/x"] },
+    "platform:corsOrigins.0",
+  ],
+  [
     "a provider variable that is none",
     { "platform:providers": { AWS_SECRET: SECRET } },
     "platform:providers.AWS_SECRET",
