@@ -5,6 +5,7 @@ import { UserError } from "../../runtime/common/errors.ts";
 import { checkPortFree } from "../../runtime/embedded/machine-checks.ts";
 import { CommandFailed, run } from "./commands.ts";
 import { checkDocker } from "./host-checks.ts";
+import { claimNetwork, releaseNetwork } from "./network.ts";
 import type { ResourceKind } from "./resources.ts";
 
 const inputs = z.object({
@@ -57,7 +58,10 @@ export const cluster: ResourceKind<ClusterInputs, ClusterState> = {
     return stateOf(wanted);
   },
 
-  delete: removeCluster,
+  async delete(state) {
+    await removeCluster(state);
+    await releaseNetwork(networkMarkerOf(state));
+  },
 };
 
 /** The container that is the cluster's node. */
@@ -73,6 +77,7 @@ async function exists(name: string): Promise<boolean> {
 async function createCluster(wanted: ClusterInputs): Promise<void> {
   const { name, nodeImage, kubeconfigPath } = wanted;
   await mkdir(dirname(kubeconfigPath), { recursive: true });
+  await claimNetwork(networkMarkerOf(wanted));
   await writeFile(markerOf(wanted), "");
   try {
     await run(
@@ -95,6 +100,11 @@ async function createCluster(wanted: ClusterInputs): Promise<void> {
 /** Stands there while kind makes a cluster: one found beside it was never finished. */
 function markerOf({ kubeconfigPath }: ClusterInputs): string {
   return `${kubeconfigPath}.unfinished`;
+}
+
+/** Stands there as long as kind's network is one that came with our cluster. */
+function networkMarkerOf({ kubeconfigPath }: ClusterInputs): string {
+  return `${kubeconfigPath}.network`;
 }
 
 async function isHalfMade(wanted: ClusterInputs): Promise<boolean> {

@@ -3,6 +3,7 @@ import { promisify } from "node:util";
 import { expect } from "chai";
 import {
   disposeInstallation,
+  dockerNetworks,
   type Installation,
   NODE,
   theInstallation,
@@ -18,12 +19,13 @@ describe("./install.sh --uninstall", () => {
     installation = await theInstallation();
   });
 
-  it("leaves no container and no file outside .platform", async () => {
+  it("leaves no container, no network and no file outside .platform", async () => {
     const { code, output, seconds } = await installation.uninstall();
 
     expect(code, output).to.equal(0);
     const containers = await run("docker", ["ps", "--all", "--format", "{{.Names}}"]);
     expect(containers.stdout.split("\n")).not.to.include(NODE);
+    expect(await dockerNetworks()).to.have.members(installation.networksBefore);
     expect(await installation.differences()).to.equal("");
     console.log(`      ./install.sh --uninstall took ${seconds.toFixed(1)} s`);
   });

@@ -116,10 +116,53 @@ describe("a kind cluster of a stack", () => {
     const { outs } = await create();
     expect(await isThere(wanted.kubeconfigPath)).to.equal(true);
     await cluster.delete(outs);
-    expect((await tools.calls()).at(-1)).to.equal(
+    expect(await tools.calls()).to.include(
       `kind delete cluster --name platform --kubeconfig ${wanted.kubeconfigPath}`,
     );
     expect(await isThere(wanted.kubeconfigPath)).to.equal(false);
+  });
+
+  describe("takes kind's network along", () => {
+    const removed = async () => (await tools.calls()).includes("docker network rm kind");
+    const remove = (outs: unknown) => provider.delete("platform", URN, outs);
+
+    it("if it came with it", async () => {
+      await machine({ networks: ["bridge"] });
+      const { outs } = await create();
+      await remove(outs);
+      expect(await removed()).to.equal(true);
+    });
+
+    it("even if the cluster was deleted behind our back and made again", async () => {
+      await machine({});
+      await create();
+      await machine({ networks: ["kind"] });
+      const { outs } = await create();
+      await remove(outs);
+      expect(await removed()).to.equal(true);
+    });
+
+    it("unless it was there before", async () => {
+      await machine({ networks: ["kind"] });
+      const { outs } = await create();
+      await remove(outs);
+      expect(await removed()).to.equal(false);
+    });
+
+    it("unless a container of another cluster belongs to it, be it a stopped one", async () => {
+      await machine({ attached: ["4f1d0c7be2a9"] });
+      const { outs } = await create();
+      await remove(outs);
+      expect(await removed()).to.equal(false);
+    });
+
+    it("if it is still there", async () => {
+      await machine({});
+      const { outs } = await create();
+      await machine({ clusters: ["platform"] });
+      await remove(outs);
+      expect(await removed()).to.equal(false);
+    });
   });
 });
 

@@ -11,6 +11,9 @@ export interface Machine {
   memoryBytes?: number;
   creationFails?: boolean;
   imagesInNode?: string[];
+  networks?: string[];
+  /** Containers of kind's network. */
+  attached?: string[];
 }
 
 /** docker, kind and kubectl that note down how they were called and do nothing else. */
@@ -31,7 +34,7 @@ const SCRIPTS = {
   "create cluster"*)
     cat >"$state/configuration"
     [ -e "$state/creation-fails" ] && { echo "no room" >&2; exit 1; }
-    echo "$4" >>"$state/clusters" ;;
+    echo "$4" >>"$state/clusters"; echo kind >>"$state/networks" ;;
   "export kubeconfig"*) echo exported >"$6" ;;
   "get kubeconfig"*) echo "kubeconfig of $4" ;;
 esac`,
@@ -40,6 +43,9 @@ esac`,
   info*) cat "$state/info" ;;
   *State.Running*) cat "$state/running" ;;
   *".Id}}"*) echo node-id ;;
+  "network ls"*) cat "$state/networks" ;;
+  "network rm "*) : >"$state/networks" ;;
+  "ps -aq --filter network=kind") cat "$state/attached" ;;
   start*) echo true >"$state/running" ;;
   *"images ls -q"*) cat "$state/images" ;;
   *"images import"*) cat >/dev/null ;;
@@ -73,6 +79,11 @@ export async function fakeTools(): Promise<FakeTools> {
       await writeFile(join(state, "running"), `${machine.nodeRuns ?? true}\n`);
       await writeFile(join(state, "info"), JSON.stringify({ NCPU: 4, MemTotal: memoryBytes }));
       await writeFile(join(state, "images"), imagesInNode.join("\n"));
+      await writeFile(
+        join(state, "networks"),
+        (machine.networks ?? []).map((name) => `${name}\n`).join(""),
+      );
+      await writeFile(join(state, "attached"), (machine.attached ?? []).join("\n"));
       await rm(join(state, "creation-fails"), { force: true });
       if (machine.creationFails) await writeFile(join(state, "creation-fails"), "");
     },

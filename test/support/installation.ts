@@ -27,12 +27,15 @@ export interface Finished {
 export class Installation {
   readonly directory: string;
   readonly port: number;
+  /** Docker's networks before. */
+  readonly networksBefore: string[];
   readonly #settings: string;
   #installed: Promise<Finished> | undefined;
 
-  private constructor(directory: string, port: number, settings: string) {
+  private constructor(directory: string, port: number, networksBefore: string[], settings: string) {
     this.directory = directory;
     this.port = port;
+    this.networksBefore = networksBefore;
     this.#settings = settings;
   }
 
@@ -53,7 +56,7 @@ export class Installation {
     const settings = { ...labSettings(process.env), "platform:defaultModel": "demo/echo" };
     const file = join(directory, "settings.json");
     await writeFile(file, JSON.stringify(settings, null, 2));
-    return new Installation(copy, await freePort(), file);
+    return new Installation(copy, await freePort(), await dockerNetworks(), file);
   }
 
   get url(): string {
@@ -131,6 +134,12 @@ export class Installation {
     const began = performance.now();
     return { ...(await outcome(child)), seconds: (performance.now() - began) / 1_000 };
   }
+}
+
+/** Names of Docker's networks. */
+export async function dockerNetworks(): Promise<string[]> {
+  const { stdout } = await execute("docker", ["network", "ls", "--format", "{{.Name}}"]);
+  return stdout.split("\n").filter(Boolean);
 }
 
 async function git(directory: string, ...args: string[]): Promise<string> {

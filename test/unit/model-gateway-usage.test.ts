@@ -65,10 +65,11 @@ describe("Usage", () => {
     expect(written).to.deep.equal(["a", "b"]);
   });
 
-  it("that does not fit in the queue is logged in full", () => {
+  it("that does not fit in the queue is logged in full", async () => {
     const recorder = createUsageRecorder({
       logger: logger(),
       capacity: 1,
+      closeMs: 1,
       insert: () => new Promise(() => {}),
     });
 
@@ -78,6 +79,7 @@ describe("Usage", () => {
     expect(logs).to.have.length(1);
     expect(logs[0]?.msg).to.contain("queue is full");
     expect(logs[0]?.usage).to.deep.equal(record("b"));
+    await recorder.close();
   });
 
   it("that the database refuses is logged in full, and its neighbours are written", async () => {
