@@ -5,7 +5,7 @@ import { readEnvironment } from "../common/configuration.ts";
 import { UserError } from "../common/errors.ts";
 import { createAssertionVerifier } from "../common/identity.ts";
 import { createLogger, type Logger } from "../common/logging.ts";
-import { createPool, migrate } from "../common/postgres.ts";
+import { createPool, migrate, overConnectionLoss } from "../common/postgres.ts";
 import { serve } from "../common/server.ts";
 import { startTelemetry } from "../common/telemetry.ts";
 import { createApp } from "./app.ts";
@@ -25,6 +25,8 @@ import { ThreadStore } from "./thread-store.ts";
 
 /** How long it may take to give back what could not be finished, in ms. */
 const LEAVE_MS = 2_000;
+/** Less than a probe waits, so that who asks hears why. */
+const PROBE_MS = 2_000;
 const MIGRATIONS = fileURLToPath(new URL("./migrations", import.meta.url));
 
 async function main(): Promise<void> {
@@ -140,7 +142,7 @@ async function createEventBus(
 
 async function answers(pool: pg.Pool): Promise<boolean> {
   try {
-    await pool.query("SELECT 1");
+    await overConnectionLoss(PROBE_MS, () => pool.query("SELECT 1"));
     return true;
   } catch {
     // Not ready is all that a probe wants to know; the pool logs why.

@@ -49,7 +49,10 @@ describe("a database that takes connections and never answers", () => {
       expect(answer.headers.get("retry-after")).to.match(/^\d+$/);
       expect((await jsonOf(answer)).message).to.include("database does not answer");
     }
-    expect((await worker.call(undefined, "GET", "/live")).status).to.equal(200);
+    const probe = (path: string) =>
+      worker.call(undefined, "GET", path, undefined, { signal: AbortSignal.timeout(DEADLINE_MS) });
+    expect((await probe("/live")).status).to.equal(200);
+    expect((await probe("/ready")).status).to.equal(503);
     line.recover();
     await eventually(
       "it answers again",
