@@ -4,7 +4,7 @@ import { z } from "zod";
 import { UserError } from "../../runtime/common/errors.ts";
 import { checkPortFree } from "../../runtime/embedded/machine-checks.ts";
 import { CommandFailed, run } from "./commands.ts";
-import { checkDocker } from "./host-checks.ts";
+import { checkDocker, checkImage } from "./host-checks.ts";
 import { claimNetwork, releaseNetwork } from "./network.ts";
 import type { ResourceKind } from "./resources.ts";
 
@@ -29,6 +29,10 @@ export interface ClusterState extends ClusterInputs {
 /** The node label by which a cluster is known to be of one configuration. */
 export const CONFIG_HASH_LABEL = "platform.dev/config-hash";
 
+/** Says that a cluster may be made anew, and all in it be lost. */
+export const REPLACE_VARIABLE = "PLATFORM_REPLACE_CLUSTER";
+
+const PLATFORM_NAMESPACE = "platform";
 const READY_TIMEOUT = "180s";
 
 /** A kind cluster of one node. */
@@ -36,15 +40,17 @@ export const cluster: ResourceKind<ClusterInputs, ClusterState> = {
   inputs,
   replaces: ["name", "config", "configHash", "nodeImage", "hostPort"],
 
+  async check(wanted, before) {
+    if (before === undefined) return await checkNew(wanted);
+    const changes = changesOf(before, wanted);
+    if (changes.length > 0) await checkReplacement(before, wanted, changes);
+  },
+
   async create(wanted) {
-    await checkDocker();
-    if (await isHalfMade(wanted)) await removeCluster(wanted);
-    if (await exists(wanted.name)) {
-      await adopt(wanted);
-    } else {
-      await checkPortFree(wanted.hostPort);
-      await createCluster(wanted);
-    }
+    const found = await find(wanted);
+    if (found === "unfinished") await removeCluster(wanted);
+    if (found === "empty") await startNode(wanted.name);
+    else await createCluster(wanted);
     return { id: wanted.name, state: await stateOf(wanted) };
   },
 
@@ -69,6 +75,77 @@ export function nodeName(clusterName: string): string {
   return `${clusterName}-control-plane`;
 }
 
+async function checkNew(wanted: ClusterInputs): Promise<void> {
+  await checkDocker();
+  // Of a replacement Pulumi asks twice, the second time as if nothing were there: the old cluster may
+  // still hold the port.
+  if (mayReplace() || (await exists(wanted.name))) return;
+  await checkPortFree(wanted.hostPort);
+}
+
+/** The old cluster goes first, and with it its database: only if asked for, and if a new one can be. */
+async function checkReplacement(
+  before: ClusterInputs,
+  wanted: ClusterInputs,
+  changes: string[],
+): Promise<void> {
+  if (!mayReplace()) {
+    throw new UserError(
+      "cluster_replacement",
+      `The kind cluster ${before.name} would be made anew and all in it, its database too, be lost: ${changes.join(", ")}.`,
+      `Give the old value again. If it may be lost: ./install.sh --replace-cluster, or ${REPLACE_VARIABLE}=true for pulumi up.`,
+    );
+  }
+  await checkDocker();
+  if (wanted.hostPort !== before.hostPort) await checkPortFree(wanted.hostPort);
+  if (wanted.name !== before.name) await find(wanted);
+  await checkImage(wanted.nodeImage);
+}
+
+function mayReplace(): boolean {
+  return process.env[REPLACE_VARIABLE] === "true";
+}
+
+/** What makes another cluster of it, for people. */
+function changesOf(before: ClusterInputs, wanted: ClusterInputs): string[] {
+  const changes = (["name", "nodeImage", "hostPort"] as const)
+    .filter((field) => before[field] !== wanted[field])
+    .map((field) => `${field} changes from ${before[field]} to ${wanted[field]}`);
+  const isOther = before.configHash !== wanted.configHash;
+  return changes.length === 0 && isOther ? ["kind's configuration changes"] : changes;
+}
+
+/**
+ * What there is of a cluster: nothing, one that we were killed over, or one that was finished without
+ * Pulumi having learnt of it, which is empty.
+ *
+ * @throws UserError where it is somebody's: another one's, or one with a platform in it whose passwords
+ *   nobody here knows.
+ */
+async function find(wanted: ClusterInputs): Promise<"none" | "unfinished" | "empty"> {
+  if (!(await exists(wanted.name))) return "none";
+  if ((await isThere(markerOf(wanted))) && (await hasPort(wanted))) return "unfinished";
+  const stranger = (which: string) =>
+    new UserError(
+      "cluster_exists",
+      `There is a kind cluster ${wanted.name} already, ${which}.`,
+      `If it may go: kind delete cluster --name ${wanted.name}. Else choose another name: ./install.sh --cluster-name, or platform:clusterName.`,
+    );
+  // It is written by kind when it makes a cluster, and goes with it.
+  if (!(await isThere(wanted.kubeconfigPath))) throw stranger("which was not made from here");
+  await startNode(wanted.name);
+  const get = (...args: string[]) =>
+    run("kubectl", ["--kubeconfig", wanted.kubeconfigPath, "get", ...args]);
+  const hash = await get(
+    ...["node", nodeName(wanted.name)],
+    ...["-o", `jsonpath={.metadata.labels.${CONFIG_HASH_LABEL.replaceAll(".", "\\.")}}`],
+  );
+  if (hash !== wanted.configHash) throw stranger("with another configuration");
+  const platform = await get("namespace", PLATFORM_NAMESPACE, "--ignore-not-found", "-o", "name");
+  if (platform.trim() !== "") throw stranger("with a platform that this stack knows nothing of");
+  return "empty";
+}
+
 async function exists(name: string): Promise<boolean> {
   const names = await run("kind", ["get", "clusters"]);
   return names.split("\n").includes(name);
@@ -89,8 +166,10 @@ async function createCluster(wanted: ClusterInputs): Promise<void> {
       wanted.config,
     );
   } catch (error) {
-    // Half a cluster would stand in the way of the next try.
-    await removeCluster(wanted);
+    // Half a cluster would stand in the way of the next try; a whole one is somebody else's.
+    if (!(error instanceof CommandFailed && /already exist/i.test(error.stderr))) {
+      await removeCluster(wanted);
+    }
     throw error;
   } finally {
     await rm(markerOf(wanted), { force: true });
@@ -107,12 +186,19 @@ function networkMarkerOf({ kubeconfigPath }: ClusterInputs): string {
   return `${kubeconfigPath}.network`;
 }
 
-async function isHalfMade(wanted: ClusterInputs): Promise<boolean> {
+/** Whether the cluster's node is one with our port: one of the same name may be somebody else's. */
+async function hasPort({ name, hostPort }: ClusterInputs): Promise<boolean> {
+  const format = "{{range .HostConfig.PortBindings}}{{range .}}{{println .HostPort}}{{end}}{{end}}";
+  const ports = await run("docker", ["inspect", "-f", format, nodeName(name)]);
+  return ports.split("\n").includes(String(hostPort));
+}
+
+async function isThere(path: string): Promise<boolean> {
   try {
-    await access(markerOf(wanted));
+    await access(path);
     return true;
   } catch {
-    // Nobody was killed while making it.
+    // Not yet, or not any more.
     return false;
   }
 }
@@ -120,23 +206,6 @@ async function isHalfMade(wanted: ClusterInputs): Promise<boolean> {
 async function removeCluster({ name, kubeconfigPath }: ClusterInputs): Promise<void> {
   await run("kind", ["delete", "cluster", "--name", name, "--kubeconfig", kubeconfigPath]);
   await rm(kubeconfigPath, { force: true });
-}
-
-/** Takes over a cluster that is there, if it is one that we would have made. */
-async function adopt(wanted: ClusterInputs): Promise<void> {
-  await startNode(wanted.name);
-  await writeKubeconfig(wanted);
-  const hash = await run("kubectl", [
-    ...["--kubeconfig", wanted.kubeconfigPath, "get", "node", nodeName(wanted.name)],
-    ...["-o", `jsonpath={.metadata.labels.${CONFIG_HASH_LABEL.replaceAll(".", "\\.")}}`],
-  ]);
-  if (hash === wanted.configHash) return;
-  await rm(wanted.kubeconfigPath, { force: true });
-  throw new UserError(
-    "cluster_exists",
-    `There is a kind cluster ${wanted.name} already, with another configuration.`,
-    `If it may go: kind delete cluster --name ${wanted.name}. Else choose another platform:clusterName.`,
-  );
 }
 
 /** A node that was stopped, e.g. with its laptop, is started. */

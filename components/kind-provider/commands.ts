@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Readable } from "node:stream";
+import { UserError } from "../../runtime/common/errors.ts";
 
 /** A tool that ended with an error, with what it said. */
 export class CommandFailed extends Error {
@@ -14,10 +15,12 @@ export class CommandFailed extends Error {
 }
 
 /** A tool that is not installed. */
-export class CommandMissing extends Error {
+export class CommandMissing extends UserError {
   constructor(command: string) {
     super(
-      `${command} is not installed or not on the PATH. ${WHERE[command] ?? "Install it first."}`,
+      "tool_missing",
+      `${command} is not installed or not on the PATH.`,
+      WHERE[command] ?? "Install it first.",
     );
     this.name = "CommandMissing";
   }

@@ -1,5 +1,5 @@
 import { UserError } from "../../runtime/common/errors.ts";
-import { run } from "./commands.ts";
+import { CommandFailed, run } from "./commands.ts";
 
 const GIB = 1024 ** 3;
 /** Kubernetes itself takes 0.6 GiB, the platform up to 1.5 GiB. */
@@ -15,6 +15,20 @@ export async function checkDocker(): Promise<void> {
     `Docker has ${info.NCPU} CPUs and ${(info.MemTotal / GIB).toFixed(1)} GiB of memory; the platform needs ${CPUS} and ${MEMORY_BYTES / GIB}.`,
     "Give Docker more in its settings (Docker Desktop: Settings, Resources), then try again.",
   );
+}
+
+/** @throws UserError where Docker does not have the image. */
+export async function checkImage(image: string): Promise<void> {
+  try {
+    await run("docker", ["image", "inspect", "--format", "{{.Id}}", image]);
+  } catch (error) {
+    if (!(error instanceof CommandFailed)) throw error;
+    throw new UserError(
+      "image_absent",
+      `Docker does not have the image ${image}.`,
+      `Fetch it first: docker pull ${image}`,
+    );
+  }
 }
 
 async function dockerInfo(): Promise<{ MemTotal: number; NCPU: number }> {

@@ -28,13 +28,22 @@ const KINDS: Record<string, AnyKind> = {
 export class KindLocalProvider implements Provider {
   readonly version = "1.0.0";
 
-  async check(urn: string, _olds: unknown, news: Record<string, unknown>): Promise<CheckResult> {
+  async check(urn: string, olds: unknown, news: Record<string, unknown>): Promise<CheckResult> {
     const kind = kindOf(urn);
     const known = Object.fromEntries(Object.entries(news).filter(([, value]) => !isUnknown(value)));
     const result = kind.inputs.safeParse(known);
     const failures = (result.error?.issues ?? [])
       .map((issue) => ({ property: String(issue.path[0]), reason: issue.message }))
       .filter(({ property }) => !isUnknown(news[property]));
+    if (result.success) {
+      try {
+        await kind.check?.(result.data, kind.inputs.safeParse(olds).data);
+      } catch (error) {
+        if (!(error instanceof UserError)) throw error;
+        // Of no single property.
+        failures.push({ property: "", reason: readable(error) });
+      }
+    }
     return { inputs: news, failures };
   }
 
@@ -49,13 +58,13 @@ export class KindLocalProvider implements Provider {
 
   async create(urn: string, inputs: Record<string, unknown>): Promise<CreateResult> {
     const kind = kindOf(urn);
-    const { id, state } = await readable(() => kind.create(kind.inputs.parse(inputs)));
+    const { id, state } = await withHints(() => kind.create(kind.inputs.parse(inputs)));
     return { id, outs: state };
   }
 
   async read(id: string, urn: string, props: unknown): Promise<ReadResult> {
     const kind = kindOf(urn);
-    const state = await readable(() => kind.read(props));
+    const state = await withHints(() => kind.read(props));
     if (state === undefined) return {};
     return { id, props: state, inputs: kind.inputs.parse(state) };
   }
@@ -67,11 +76,11 @@ export class KindLocalProvider implements Provider {
     news: Record<string, unknown>,
   ): Promise<UpdateResult> {
     const kind = kindOf(urn);
-    return { outs: await readable(() => kind.update(olds, kind.inputs.parse(news))) };
+    return { outs: await withHints(() => kind.update(olds, kind.inputs.parse(news))) };
   }
 
   async delete(_id: string, urn: string, props: unknown): Promise<void> {
-    await readable(() => kindOf(urn).delete(props));
+    await withHints(() => kindOf(urn).delete(props));
   }
 }
 
@@ -83,13 +92,17 @@ function kindOf(urn: string): AnyKind {
 }
 
 /** Pulumi shows only the message of an error: a user's mistake comes with its hint. */
-async function readable<T>(work: () => Promise<T>): Promise<T> {
+async function withHints<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof UserError) throw new Error(`${error.message} ${error.hint}`);
+    if (error instanceof UserError) throw new Error(readable(error));
     throw error;
   }
+}
+
+function readable({ message, hint }: UserError): string {
+  return `${message} ${hint}`;
 }
 
 /** What the engine sends for a value that a preview can't know. */

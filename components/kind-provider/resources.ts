@@ -6,6 +6,13 @@ export interface ResourceKind<Inputs, State extends Inputs> {
   inputs: z.ZodType<Inputs>;
   /** Inputs whose change means another resource. Those not named are changed by `update`. */
   replaces: readonly (keyof Inputs & string)[];
+  /**
+   * Whether these inputs can be had on this machine, asked before anything is changed.
+   *
+   * @param before Those of the resource that is there.
+   * @throws UserError where they can't.
+   */
+  check?(inputs: Inputs, before: Inputs | undefined): Promise<void>;
   create(inputs: Inputs): Promise<{ id: string; state: State }>;
   /** What is there now; undefined if it is gone. */
   read(state: State): Promise<State | undefined>;

@@ -1,9 +1,13 @@
 import { once } from "node:events";
-import { access } from "node:fs/promises";
+import { access, mkdir, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect } from "chai";
-import { type ClusterInputs, cluster } from "../../components/kind-provider/cluster.ts";
+import {
+  type ClusterInputs,
+  cluster,
+  REPLACE_VARIABLE,
+} from "../../components/kind-provider/cluster.ts";
 import { KindLocalProvider } from "../../components/kind-provider/provider.ts";
 import { failureOf } from "../support/failure.ts";
 import { type FakeTools, fakeTools, type Machine } from "../support/fake-tools.ts";
@@ -35,6 +39,7 @@ describe("a kind cluster of a stack", () => {
     };
   });
   after(() => tools.remove());
+  afterEach(() => rm(dirname(wanted.kubeconfigPath), { recursive: true, force: true }));
 
   it("is made of its configuration, with a kubeconfig of its own", async () => {
     await machine({});
@@ -47,19 +52,57 @@ describe("a kind cluster of a stack", () => {
     for (const call of calls) expect(call).to.include(`--kubeconfig ${wanted.kubeconfigPath}`);
   });
 
-  it("is taken over where it is there with the same configuration", async () => {
+  it("that was finished when Pulumi was killed is taken over while it is empty", async () => {
+    await machine({});
+    await create();
     await machine({ clusters: ["platform"], hash: "abc" });
     expect((await create()).outs).to.include({ nodeId: "node-id" });
     expect(await made()).to.deep.equal([]);
   });
 
-  it("is left alone where it is there with another one, and the user learns what to do", async () => {
-    await machine({ clusters: ["platform"], hash: "other" });
-    const error = await failureOf(create());
-    expect(error.message).to.match(/already, with another configuration.*platform:clusterName/s);
-    expect(await made()).to.deep.equal([]);
-    expect((await tools.calls()).join("\n")).not.to.include("delete");
-    expect(await isThere(wanted.kubeconfigPath)).to.equal(false);
+  const strangers: [string, Machine, boolean, string][] = [
+    ["was not made from here", { hash: "abc" }, false, "was not made from here"],
+    ["has another configuration", { hash: "other" }, true, "with another configuration"],
+    [
+      "holds a platform of another state",
+      { hash: "abc", hasPlatform: true },
+      true,
+      "knows nothing",
+    ],
+  ];
+  for (const [what, about, isFromHere, message] of strangers) {
+    it(`that ${what} is left alone, and the user learns what to do`, async () => {
+      await machine({});
+      if (isFromHere) await create();
+      await machine({ clusters: ["platform"], ...about });
+      const error = await failureOf(create());
+      expect(error.message).to.include(message).and.include("kind delete cluster --name platform");
+      expect(error.message).to.include("--cluster-name");
+      expect(await made()).to.deep.equal([]);
+      expect((await tools.calls()).join("\n")).not.to.include("kind delete");
+    });
+  }
+
+  describe("found beside a sign that making it was broken off", () => {
+    const breakOff = async () => {
+      await mkdir(dirname(wanted.kubeconfigPath), { recursive: true });
+      await writeFile(`${wanted.kubeconfigPath}.unfinished`, "");
+    };
+
+    it("is removed and made anew if our port leads into it", async () => {
+      await breakOff();
+      await machine({ clusters: ["platform"], nodePorts: [40_001, wanted.hostPort] });
+      await create();
+      expect((await tools.calls()).join("\n")).to.match(/kind delete cluster.*kind create/s);
+    });
+
+    it("is left alone if it is somebody else's", async () => {
+      await breakOff();
+      await machine({ clusters: ["platform"], nodePorts: [40_001] });
+      const error = await failureOf(create());
+      expect(error.message).to.include("was not made from here");
+      expect((await tools.calls()).join("\n")).not.to.include("kind delete");
+    });
   });
 
   it("that another name begins like it is not mistaken for it", async () => {
@@ -69,30 +112,91 @@ describe("a kind cluster of a stack", () => {
   });
 
   it("that fails half-way is removed, so that the next try can be made", async () => {
-    await machine({ creationFails: true });
+    await machine({ creationFails: "no room" });
     const error = await failureOf(create());
     expect(error.message).to.include("no room");
     expect((await tools.calls()).at(-1)).to.match(/^kind delete cluster --name platform /);
   });
 
-  it("is not begun where Docker has too little memory", async () => {
-    await machine({ memoryBytes: 2 * 1024 ** 3 });
+  it("that somebody else makes at the same moment is not removed", async () => {
+    await machine({
+      creationFails: 'node(s) already exist for a cluster with the name "platform"',
+    });
     const error = await failureOf(create());
-    expect(error.message).to.match(/2\.0 GiB of memory.*Resources/s);
-    expect(await made()).to.deep.equal([]);
+    expect(error.message).to.include("already exist");
+    expect((await tools.calls()).join("\n")).not.to.include("kind delete");
   });
 
-  it("is not begun where its port is taken", async () => {
-    await machine({});
-    const holder = await listen(wanted.hostPort);
-    try {
-      const error = await failureOf(create());
-      expect(error.message).to.include(String(wanted.hostPort));
-      expect(await made()).to.deep.equal([]);
-    } finally {
-      holder.close();
-      await once(holder, "close");
-    }
+  describe("is refused before anything is changed", () => {
+    const refusal = async (olds: object, news: object) => {
+      const { failures = [] } = await provider.check(URN, olds, { ...news });
+      return failures.map(({ reason }) => reason).join("\n");
+    };
+    const replace = async (change: object) => {
+      process.env[REPLACE_VARIABLE] = "true";
+      try {
+        return await refusal(wanted, { ...wanted, ...change });
+      } finally {
+        delete process.env[REPLACE_VARIABLE];
+      }
+    };
+    const whileTaken = async (port: number, work: () => Promise<string>) => {
+      const holder = await listen(port);
+      try {
+        return await work();
+      } finally {
+        holder.close();
+        await once(holder, "close");
+      }
+    };
+
+    it("where Docker has too little memory", async () => {
+      await machine({ memoryBytes: 2 * 1024 ** 3 });
+      expect(await refusal({}, wanted)).to.match(/2\.0 GiB of memory.*Resources/s);
+    });
+
+    it("where its port is taken", async () => {
+      await machine({});
+      const reason = await whileTaken(wanted.hostPort, () => refusal({}, wanted));
+      expect(reason).to.include(`Port ${wanted.hostPort} is taken by process ${process.pid}`);
+    });
+
+    it("where it would take the place of one with data in it, unless that is asked for", async () => {
+      await machine({ clusters: ["platform"] });
+      const other = { ...wanted, hostPort: await freePort(), configHash: "other" };
+      const reason = await refusal(wanted, other);
+      expect(reason).to.include(`hostPort changes from ${wanted.hostPort} to ${other.hostPort}`);
+      expect(reason).to.include("be lost").and.include("./install.sh --replace-cluster");
+      expect(await refusal(wanted, { ...wanted, configHash: "other" })).to.include(
+        "kind's configuration changes",
+      );
+      expect(await replace({ hostPort: other.hostPort, configHash: "other" })).to.equal("");
+      expect(await refusal(wanted, wanted)).to.equal("");
+    });
+
+    it("where the one to take its place could not be made", async () => {
+      await machine({ clusters: ["platform", "taken"], absentImages: ["kindest/node:v2"] });
+      const port = await freePort();
+      const taken = await whileTaken(port, () => replace({ hostPort: port, configHash: "x" }));
+      expect(taken).to.include(`Port ${port} is taken`);
+      expect(await replace({ name: "taken", kubeconfigPath: "/nowhere" })).to.include(
+        "There is a kind cluster taken already",
+      );
+      expect(await replace({ nodeImage: "kindest/node:v2" })).to.include(
+        "docker pull kindest/node:v2",
+      );
+    });
+
+    it("but not the second time that Pulumi asks of one, while the old one holds the port", async () => {
+      await machine({ clusters: ["platform"] });
+      process.env[REPLACE_VARIABLE] = "true";
+      try {
+        const ask = () => refusal({}, { ...wanted, name: "another" });
+        expect(await whileTaken(wanted.hostPort, ask)).to.equal("");
+      } finally {
+        delete process.env[REPLACE_VARIABLE];
+      }
+    });
   });
 
   it("deleted by hand is known to be gone", async () => {
@@ -112,7 +216,7 @@ describe("a kind cluster of a stack", () => {
   });
 
   it("is deleted by its own kubeconfig, which goes with it", async () => {
-    await machine({ clusters: ["platform"], hash: "abc" });
+    await machine({});
     const { outs } = await create();
     expect(await isThere(wanted.kubeconfigPath)).to.equal(true);
     await cluster.delete(outs);

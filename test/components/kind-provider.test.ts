@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import { KindLocalProvider } from "../../components/kind-provider/provider.ts";
+import { type FakeTools, fakeTools } from "../support/fake-tools.ts";
 
 const provider = new KindLocalProvider();
 const urn = (kind: string) => `urn:pulumi:local::platform::kindlocal:index:${kind}::it`;
@@ -24,6 +25,14 @@ const SANDBOX = {
 };
 
 describe("the check of a kind cluster's inputs", () => {
+  let tools: FakeTools;
+
+  before(async () => {
+    tools = await fakeTools();
+    await tools.set({ clusters: ["platform"] });
+  });
+  after(() => tools.remove());
+
   it("finds nothing wrong with what the program says", async () => {
     const { inputs, failures } = await provider.check(urn("Cluster"), {}, CLUSTER);
     expect(failures).to.deep.equal([]);

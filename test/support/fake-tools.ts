@@ -9,7 +9,14 @@ export interface Machine {
   hash?: string;
   nodeRuns?: boolean;
   memoryBytes?: number;
-  creationFails?: boolean;
+  /** What kind says when it can't make a cluster. */
+  creationFails?: string;
+  /** The ports of this machine that lead into the node. */
+  nodePorts?: number[];
+  /** Whether a platform lives in the cluster. */
+  hasPlatform?: boolean;
+  /** Images that Docker does not have. */
+  absentImages?: string[];
   imagesInNode?: string[];
   networks?: string[];
   /** Containers of kind's network. */
@@ -32,15 +39,22 @@ const SCRIPTS = {
   kind: `case "$*" in
   "get clusters") cat "$state/clusters" ;;
   "create cluster"*)
-    cat >"$state/configuration"
-    [ -e "$state/creation-fails" ] && { echo "no room" >&2; exit 1; }
-    echo "$4" >>"$state/clusters"; echo kind >>"$state/networks" ;;
+    cat >"$state/configuration"; name=$4
+    [ -e "$state/creation-fails" ] && { cat "$state/creation-fails" >&2; exit 1; }
+    while [ "$1" != --kubeconfig ]; do shift; done; echo made >"$2"
+    echo "$name" >>"$state/clusters"; echo kind >>"$state/networks" ;;
   "export kubeconfig"*) echo exported >"$6" ;;
+  "delete cluster"*) : >"$state/clusters" ;;
   "get kubeconfig"*) echo "kubeconfig of $4" ;;
 esac`,
-  kubectl: `cat "$state/hash"`,
+  kubectl: `case "$*" in
+  *"get namespace "*) cat "$state/platform" ;;
+  *) cat "$state/hash" ;;
+esac`,
   docker: `case "$*" in
   info*) cat "$state/info" ;;
+  *PortBindings*) cat "$state/ports" ;;
+  "image inspect"*) shift $(($# - 1)); ! grep -qx "$1" "$state/absent" ;;
   *State.Running*) cat "$state/running" ;;
   *".Id}}"*) echo node-id ;;
   "network ls"*) cat "$state/networks" ;;
@@ -85,7 +99,12 @@ export async function fakeTools(): Promise<FakeTools> {
       );
       await writeFile(join(state, "attached"), (machine.attached ?? []).join("\n"));
       await rm(join(state, "creation-fails"), { force: true });
-      if (machine.creationFails) await writeFile(join(state, "creation-fails"), "");
+      if (machine.creationFails) {
+        await writeFile(join(state, "creation-fails"), machine.creationFails);
+      }
+      await writeFile(join(state, "platform"), machine.hasPlatform ? "namespace/platform\n" : "");
+      await writeFile(join(state, "ports"), (machine.nodePorts ?? []).join("\n"));
+      await writeFile(join(state, "absent"), (machine.absentImages ?? []).join("\n"));
     },
     calls: async () => (await readFile(log, "utf8")).split("\n").filter(Boolean),
     configuration: () => readFile(join(state, "configuration"), "utf8"),
