@@ -3,6 +3,7 @@ import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import { Agent } from "./components/agent.ts";
 import { agentSandbox } from "./components/agent-sandbox.ts";
+import { agentsNamespaceOf } from "./components/agents-namespace.ts";
 import { gatewayApiDefinitions } from "./components/gateway-api.ts";
 import { agentImageName, deliverImages } from "./components/our-images.ts";
 import { PlatformRelease, restrictedNamespaceLabels } from "./components/platform-release.ts";
@@ -33,11 +34,7 @@ const namespace = new k8s.core.v1.Namespace(
   { metadata: { name: RELEASE, labels: restrictedNamespaceLabels() } },
   cluster.resource(),
 );
-const agentsNamespace = new k8s.core.v1.NamespacePatch(
-  "agents",
-  { metadata: { name: configuration.agentsNamespace, labels: restrictedNamespaceLabels() } },
-  cluster.resource(),
-);
+const agentsHome = agentsNamespaceOf(configuration, cluster);
 
 const image = deliverImages(checkout, configuration, agents, cluster);
 
@@ -78,12 +75,13 @@ for (const agent of agents) {
       runtimeClassName: sandbox?.runtimeClassName,
       chartDirectory: join(checkout, "charts"),
     },
-    { ...cluster.component(), dependsOn: [platform, agentsNamespace] },
+    { ...cluster.component(), dependsOn: [platform, agentsHome] },
   );
 }
 
 export const clusterName = configuration.clusterName;
 export const kubeconfig = cluster.kubeconfigPath;
+export const agentsNamespace = configuration.agentsNamespace;
 export const url = cluster.nodePort && `http://localhost:${configuration.hostPort}`;
 export const defaultLlmModel = model;
 export const graphIds = agents.map(({ graphId }) => graphId);

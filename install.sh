@@ -23,6 +23,7 @@ On a cluster:
   --no-samples         without the sample agents
   --config FILE        more settings of the stack, YAML or JSON: image references, local files of
                        pinned artifacts and whatever else platform:... knows (air-gapped installs)
+  --replace-cluster    make the cluster anew where a change needs that; all in it is lost
 
 Embedded:
   --data DIR           where database, secrets and logs are kept (default .platform of the checkout)
@@ -50,7 +51,7 @@ read_arguments() {
       --embedded) embedded=yes ;;
       --demo) demo=yes ;;
       --uninstall) uninstall=yes ;;
-      --verbose | --no-samples) ;;
+      --verbose | --no-samples | --replace-cluster) ;;
       --help | -h)
         usage
         exit 0
@@ -75,6 +76,28 @@ require_provider() {
   fail 1 "No model provider is configured." "Set at least one of:
 $(printf '  %s\n' $PROVIDERS)
 or try it offline with --demo: ./install.sh --embedded --demo"
+}
+
+# What a cluster of this machine needs, with where each is found.
+require_tools() {
+  local missing="" get="" tool where
+  while read -r tool where; do
+    if ! command -v "$tool" >/dev/null 2>&1; then
+      missing="$missing, $tool"
+      get="$get
+  $(printf '%-8s' "$tool") $where"
+    fi
+  done <<'TOOLS'
+docker https://docs.docker.com/get-docker/
+kind https://kind.sigs.k8s.io/docs/user/quick-start/#installation
+helm https://helm.sh/docs/intro/install/
+kubectl https://kubernetes.io/docs/tasks/tools/
+TOOLS
+  [ -z "$missing" ] || fail 1 "Not installed: ${missing#, }." "Get:$get
+or run without Docker: ./install.sh --embedded"
+  local answer
+  answer="$(docker info --format '{{.ServerVersion}}' 2>&1)" || fail 1 "Docker does not answer: $answer" \
+    "Start Docker (Docker Desktop, or: sudo systemctl start docker) and try again."
 }
 
 require_node() {
@@ -127,6 +150,7 @@ install_node() {
 
 read_arguments "$@"
 if [ "$uninstall" = no ]; then require_provider; fi
+if [ "$embedded" = no ] && [ "$uninstall" = no ]; then require_tools; fi
 require_node
 (
   cd "$ROOT"

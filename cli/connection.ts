@@ -2,8 +2,8 @@ import { DEV_TOKEN } from "../runtime/common/dev-token.ts";
 import { UserError } from "../runtime/common/errors.ts";
 import type { Environments } from "./environments.ts";
 
-/** The port that the local installer opens. */
-const LOCAL_AGENTS_HOST = "http://localhost:8088";
+/** The front door that the local installer opens unless told another port. */
+export const LOCAL_AGENTS_HOST = "http://localhost:8088";
 
 /** Where calls go, and as whom. */
 export interface Connection {

@@ -2,6 +2,8 @@ import { createHash } from "node:crypto";
 
 /** What a Helm release, and a Service named after it, may be called (RFC 1035). */
 const RELEASE_NAME = /^[a-z]([a-z0-9-]{0,51}[a-z0-9])?$/;
+/** Names of Kubernetes and of the platform in the agents' namespace. */
+const RESERVED_NAME = /^(kubernetes|platform(-.*)?)$/;
 const SLUG_LENGTH = 34;
 const HASH_LENGTH = 8;
 
@@ -11,7 +13,7 @@ const HASH_LENGTH = 8;
  * kept, and a hash of the whole tells it from its likes (`my-agent`).
  */
 export function releaseNameOf(graphId: string): string {
-  if (RELEASE_NAME.test(graphId)) return graphId;
+  if (RELEASE_NAME.test(graphId) && !RESERVED_NAME.test(graphId)) return graphId;
   const slug = graphId
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, relative } from "node:path";
 import * as docker from "@pulumi/docker";
 import * as pulumi from "@pulumi/pulumi";
+import { OWN_REGISTRY } from "./node-reference.ts";
 
 export interface ImageArgs {
   /** Last part of the image's name, e.g. `gateway`. */
@@ -31,7 +32,7 @@ export class Image extends pulumi.ComponentResource {
 
   constructor(name: string, args: ImageArgs, opts?: pulumi.ComponentResourceOptions) {
     super("platform:image:Image", name, {}, opts);
-    const repository = `${args.registry ?? "platform.local"}/${args.imageName}`;
+    const repository = `${args.registry ?? OWN_REGISTRY}/${args.imageName}`;
     const dockerfile = args.dockerfile ?? "Dockerfile";
     const sources = [...args.sources, dockerfile, ".dockerignore"];
     const content = pulumi

@@ -1,5 +1,6 @@
-import { basename, join } from "node:path";
+import { basename, dirname, join, resolve, sep } from "node:path";
 import type * as pulumi from "@pulumi/pulumi";
+import { UserError } from "../runtime/common/errors.ts";
 import type { DeclaredAgent } from "../runtime/embedded/agents.ts";
 import { releaseNameOf } from "./agent-names.ts";
 import { Image } from "./image.ts";
@@ -97,6 +98,7 @@ export function agentImage(
 ): Image {
   const name = agentImageName(agent.graphId);
   const file = basename(agent.file, ".ts");
+  checkGraphFolder(agent, file);
   return new Image(name, {
     imageName: name,
     version: args.version,
@@ -105,4 +107,15 @@ export function agentImage(
     buildArgs: { WORKER_IMAGE: workerImage, AGENT: file },
     registry: args.registry,
   });
+}
+
+/** An image has of an agent its declaration and the folder of the same name. */
+function checkGraphFolder({ file, graph }: DeclaredAgent, name: string): void {
+  const folder = join(dirname(file), name);
+  if (resolve(dirname(file), graph).startsWith(`${folder}${sep}`)) return;
+  throw new UserError(
+    "agent_layout",
+    `${file}: its graph has to lie in ${folder}, all of which goes into the agent's image; it is ${graph}.`,
+    `Move it there, with what it imports: graph: "./${name}/graph.ts:graph".`,
+  );
 }

@@ -23,7 +23,8 @@ export interface PlatformReleaseArgs {
   /** The node port that leads to the gateway, on a cluster of our own. */
   nodePort?: number;
   /** The Gateway API's kinds have to be there before the gateway's objects. */
-  gatewayApi: pulumi.Resource;
+  /** What brings Gateway API; undefined where the cluster has it. */
+  gatewayApi: pulumi.Resource | undefined;
 }
 
 /** Everything of the platform in a cluster but the agents. */
@@ -90,7 +91,7 @@ export class PlatformRelease extends pulumi.ComponentResource {
         oidc: configuration.oidc,
         nodePort: args.nodePort,
       },
-      { ...child, dependsOn: args.gatewayApi },
+      { ...child, ...(args.gatewayApi && { dependsOn: args.gatewayApi }) },
     );
     this.provisioner = new Provisioner(
       `${name}-provisioner`,

@@ -32,6 +32,7 @@ const artifact = z.strictObject({
     .string()
     .regex(/^([0-9a-f]{64}|[0-9a-f]{128})$/, "give SHA-256 or SHA-512 in hexadecimal"),
 });
+const RESERVED_NAMESPACE = /^(kube-.*|platform)$/;
 const IMAGE_NAMES = Object.keys(IMAGES) as ImageName[];
 const ARTIFACT_NAMES: ArtifactName[] = ["gvisor", "gatewayApi"];
 
@@ -60,6 +61,8 @@ export const stackSchema = z
     runtimeClassName: z.string().default("gvisor"),
     registry: z.string().optional(),
     images: z.strictObject(eachOptional(IMAGE_NAMES, z.string())).default({}),
+    /** Whether the stack brings Gateway API's resource definitions, or they are there already. */
+    gatewayApi: z.enum(["install", "present"]).default("install"),
     artifacts: z.strictObject(eachOptional(ARTIFACT_NAMES, artifact)).default({}),
     hosts: z
       .strictObject({
@@ -85,7 +88,11 @@ export const stackSchema = z
     demo: z.boolean().default(false),
     defaultModel: z.string().optional(),
     samples: z.boolean().default(true),
-    agentsNamespace: z.string().default("default"),
+    /** Where agents live. The platform cuts every pod in it off from the network, save for agents' ways. */
+    agentsNamespace: z
+      .string()
+      .regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, "must be the name of a namespace")
+      .default("default"),
     devTokens: z.boolean().default(false),
     /** A PostgreSQL that somebody else runs: the provisioner's role and the model gateway's own. */
     database: z.strictObject({ url: postgresUrl, modelGatewayUrl: postgresUrl }).optional(),
@@ -116,9 +123,22 @@ export const stackSchema = z
     path: ["registry"],
     message: "is needed where platform:cluster is existing: nodes pull our images from it",
   })
-  .refine(({ cluster, devTokens, oidc }) => cluster === "kind" || devTokens || oidc !== undefined, {
+  .refine(({ cluster, devTokens }) => cluster === "kind" || !devTokens, {
+    path: ["devTokens"],
+    message: "is for clusters of this machine: everybody knows the development token",
+  })
+  .refine(({ cluster, oidc }) => cluster === "kind" || oidc !== undefined, {
     path: ["oidc"],
     message: "is needed where platform:cluster is existing: it says whose tokens to accept",
+  })
+  .refine(({ agentsNamespace }) => !RESERVED_NAMESPACE.test(agentsNamespace), {
+    path: ["agentsNamespace"],
+    message: "is a namespace of Kubernetes or of the platform: agents need one of their own",
+  })
+  .refine(({ cluster, agentsNamespace }) => cluster === "kind" || agentsNamespace !== "default", {
+    path: ["agentsNamespace"],
+    message:
+      "is needed where platform:cluster is existing: all pods in it are cut off from the network, so not the namespace default",
   })
   .superRefine((configuration, context) => {
     for (const { path, message } of platformWays(configuration).problems) {

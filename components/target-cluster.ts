@@ -92,7 +92,8 @@ function existingTarget(configuration: StackConfiguration): TargetCluster {
   const { kubeContext, kubeconfig, registry } = configuration;
   const provider = new k8s.Provider("cluster", {
     ...(kubeContext !== undefined && { context: kubeContext }),
-    ...(kubeconfig !== undefined && { kubeconfig }),
+    // It may be the file's content.
+    ...(kubeconfig !== undefined && { kubeconfig: pulumi.secret(kubeconfig) }),
   });
   return {
     provider,

@@ -3,6 +3,7 @@ import { UserError } from "../runtime/common/errors.ts";
 
 export interface Arguments {
   uninstall: boolean;
+  replaceCluster: boolean;
   demo: boolean;
   samples: boolean;
   verbose: boolean;
@@ -23,6 +24,7 @@ Running it again changes only what changed.
   --no-samples         without the sample agents
   --config FILE        more settings of the stack, YAML or JSON: image references, local files of
                        pinned artifacts and whatever else platform:… knows (air-gapped installs)
+  --replace-cluster    make the cluster anew where a change needs that; all in it is lost
   --uninstall          remove everything again, the cluster too
   --verbose            Pulumi's own output, and the stack of an error
   --help               this text
@@ -39,6 +41,7 @@ export function readArguments(argv: string[]): Arguments {
   }
   return {
     uninstall: values.uninstall ?? false,
+    replaceCluster: values["replace-cluster"] ?? false,
     demo: values.demo ?? false,
     samples: !(values["no-samples"] ?? false),
     verbose: values.verbose ?? false,
@@ -54,6 +57,7 @@ function parse(argv: string[]) {
     args: argv,
     options: {
       uninstall: { type: "boolean" },
+      "replace-cluster": { type: "boolean" },
       demo: { type: "boolean" },
       "no-samples": { type: "boolean" },
       verbose: { type: "boolean" },

@@ -1,9 +1,11 @@
+import { LOCAL_AGENTS_HOST } from "../cli/connection.ts";
 import { curl } from "../runtime/common/curl.ts";
 
 export interface FooterOptions {
   url: string;
   clusterName: string;
   kubeconfig: string;
+  agentsNamespace: string;
   graphIds: string[];
   defaultModel: string;
   token: string;
@@ -20,6 +22,7 @@ export function deployedLine(clusterName: string): string {
 export function footer(options: FooterOptions): string {
   const { url, graphIds, token } = options;
   const port = new URL(url).port;
+  const agentsHost = url === LOCAL_AGENTS_HOST ? "" : ` --agents-host ${url}`;
   const [graphId] = graphIds;
   const auth = `Authorization: Bearer ${token}`;
   const sections = [
@@ -50,7 +53,7 @@ export function footer(options: FooterOptions): string {
     `With the command line:
 
 npm install --global ./cli
-agentctl env add local --kube-context kind-${options.clusterName} --namespace default
+agentctl env add local --kube-context kind-${options.clusterName} --namespace ${options.agentsNamespace}${agentsHost}
 agentctl env use local`,
     `  kubectl    export KUBECONFIG=${options.kubeconfig}
   Uninstall  ./install.sh --uninstall`,

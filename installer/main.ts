@@ -1,4 +1,6 @@
 import { join, resolve } from "node:path";
+import { clusterExists, REPLACE_VARIABLE } from "../components/kind-provider/cluster.ts";
+import { CommandMissing } from "../components/kind-provider/commands.ts";
 import { DEV_TOKEN } from "../runtime/common/dev-token.ts";
 import { UserError } from "../runtime/common/errors.ts";
 import { ConsoleOutput, seconds } from "../runtime/embedded/console-output.ts";
@@ -6,12 +8,20 @@ import { PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.
 import { type Arguments, readArguments, USAGE } from "./arguments.ts";
 import { deployedLine, footer } from "./footer.ts";
 import { Progress } from "./progress.ts";
-import { gatherSettings, settingsPath, writeSettings } from "./settings.ts";
-import { forget, openStack, STACK, setSecrets, unlocked, wasInterrupted } from "./stack.ts";
-import { checkTools } from "./tools.ts";
+import { gatherSettings, readKeptSettings, settingsPath, writeSettings } from "./settings.ts";
+import {
+  forget,
+  lostImages,
+  openStack,
+  STACK,
+  setSecrets,
+  unlocked,
+  wasInterrupted,
+} from "./stack.ts";
 
 const CHECKOUT = resolve(import.meta.dirname, "..");
 const DATA = join(CHECKOUT, ".platform");
+const SETTINGS = settingsPath(DATA, STACK);
 const INTERRUPTED = 130;
 const GO_ON = "Run ./install.sh again: it goes on where it stopped.";
 const output = new ConsoleOutput(process.stdout, process.env);
@@ -20,22 +30,23 @@ async function main(args: Arguments): Promise<void> {
   if (args.help) return output.line(USAGE);
   if (args.uninstall) return await uninstall(args);
   requireProvider(args);
-  await checkTools();
   await install(args);
 }
 
 async function install(args: Arguments): Promise<void> {
   const began = performance.now();
-  const { settings, secrets } = await gatherSettings(args, process.env);
-  await writeSettings(settingsPath(DATA, STACK), settings);
+  if (args.replaceCluster) process.env[REPLACE_VARIABLE] = "true";
+  const kept = await readKeptSettings(SETTINGS);
+  const { settings, secrets } = await gatherSettings(args, process.env, kept);
+  await writeSettings(SETTINGS, settings);
   const stack = await openStack(CHECKOUT, DATA);
   await setSecrets(stack.workspace.pulumiCommand.command, CHECKOUT, secrets);
   const outputs = await observed(args, (options) =>
     unlocked(stack, DATA, async () => {
-      if (await wasInterrupted(stack)) {
-        await stack.refresh({ ...options, clearPendingCreates: true });
-      }
-      return (await stack.up({ ...options, refresh: true })).outputs;
+      const before = await stack.exportStack();
+      if (wasInterrupted(before)) await stack.refresh({ ...options, clearPendingCreates: true });
+      const replace = await lostImages(before);
+      return (await stack.up({ ...options, replace, refresh: true })).outputs;
     }),
   );
   const value = (name: string) => outputs[name]?.value;
@@ -47,6 +58,7 @@ async function install(args: Arguments): Promise<void> {
       url: value("url"),
       clusterName,
       kubeconfig: value("kubeconfig"),
+      agentsNamespace: value("agentsNamespace"),
       graphIds: value("graphIds"),
       defaultModel: value("defaultLlmModel"),
       token: DEV_TOKEN,
@@ -57,12 +69,31 @@ async function install(args: Arguments): Promise<void> {
 }
 
 async function uninstall(args: Arguments): Promise<void> {
+  const kept = await readKeptSettings(SETTINGS);
+  const clusterName = args.clusterName ?? kept.clusterName ?? "platform";
   const stack = await openStack(CHECKOUT, DATA);
   await observed(args, (options) => unlocked(stack, DATA, () => stack.destroy(options)));
-  await forget(stack, CHECKOUT, [settingsPath(DATA, STACK)]);
+  await forget(stack, CHECKOUT, [SETTINGS]);
+  if (await isLeft(String(clusterName))) {
+    output.warn(
+      `There is still a kind cluster ${clusterName}, which this checkout knows nothing of.`,
+    );
+    return output.line(`If it may go: kind delete cluster --name ${clusterName}`);
+  }
   output.line(
     "Platform and its cluster are gone. Images and downloaded files stay for the next time.",
   );
+}
+
+/** Whether there is a cluster that the stack's state did not know. */
+async function isLeft(clusterName: string): Promise<boolean> {
+  try {
+    return await clusterExists(clusterName);
+  } catch (error) {
+    // Without kind there is no cluster of it.
+    if (error instanceof CommandMissing) return false;
+    throw error;
+  }
 }
 
 /**

@@ -23,20 +23,28 @@ export function settingsPath(dataDirectory: string, stack: string): string {
   return join(dataDirectory, `settings-${stack}.json`);
 }
 
+/** Which cluster it is: without a word about it, that of the last run, and no other beside it. */
+const IDENTITY = ["clusterName", "hostPort"];
+
 /**
  * What the arguments, the file of `--config` and the environment ask for: what is secret by itself.
  * The providers are those of the environment; the file may add some.
+ *
+ * @param kept The settings of the last run.
  */
 export async function gatherSettings(
   args: Arguments,
   environment: NodeJS.ProcessEnv,
+  kept: Settings,
 ): Promise<{ settings: Settings; secrets: SecretSettings }> {
   const { providers, database, cache, ...file } =
     args.config === undefined ? {} : await readSettings(args.config);
+  if ((file.cluster ?? "kind") !== "kind") throw notLocal(args.config);
   // What is no map goes on as it is: the stack names the key and says what it wants.
   const named = settingsFile.safeParse(providers ?? {});
   return {
     settings: {
+      ...Object.fromEntries(Object.entries(kept).filter(([name]) => IDENTITY.includes(name))),
       ...file,
       ...(args.port !== undefined && { hostPort: args.port }),
       ...(args.clusterName !== undefined && { clusterName: args.clusterName }),
@@ -49,6 +57,14 @@ export async function gatherSettings(
       ...(cache !== undefined && { cache }),
     },
   };
+}
+
+function notLocal(path: string | undefined): UserError {
+  return new UserError(
+    "config_file",
+    `${path}: platform:cluster must be kind here: ./install.sh installs on a cluster of its own.`,
+    "For a cluster that is there, write a stack of its own: Pulumi.production.yaml.example shows how.",
+  );
 }
 
 export async function writeSettings(path: string, settings: Settings): Promise<void> {

@@ -3,10 +3,13 @@ import { access, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import {
   ConcurrentUpdateError,
+  type Deployment,
   LocalWorkspace,
   type Stack,
 } from "@pulumi/pulumi/automation/index.js";
+import { parseDocument } from "yaml";
 import { run } from "../components/kind-provider/commands.ts";
+import { hasImage } from "../components/kind-provider/host-checks.ts";
 import { UserError } from "../runtime/common/errors.ts";
 import { SECRET_SETTINGS, type SecretSettings } from "./settings.ts";
 
@@ -17,7 +20,9 @@ export const STACK = "local";
  * (`.platform/passphrase`, 0600).
  */
 export async function openStack(checkout: string, dataDirectory: string): Promise<Stack> {
-  const environment = await stackEnvironment(dataDirectory);
+  // Pulumi would take it before our file: an empty one, as many export it, encrypts with no secret.
+  delete process.env.PULUMI_CONFIG_PASSPHRASE;
+  const environment = await stackEnvironment(checkout, dataDirectory);
   Object.assign(process.env, environment);
   return await LocalWorkspace.createOrSelectStack(
     { stackName: STACK, workDir: checkout },
@@ -25,22 +30,54 @@ export async function openStack(checkout: string, dataDirectory: string): Promis
   );
 }
 
+function ownBackend(dataDirectory: string): string {
+  return `file://${join(dataDirectory, "state")}`;
+}
+
 /** What a plain `pulumi` needs to mean the same stack; an environment that says otherwise wins. */
-export async function stackEnvironment(dataDirectory: string): Promise<Record<string, string>> {
-  const state = join(dataDirectory, "state");
-  await mkdir(state, { recursive: true, mode: 0o700 });
+export async function stackEnvironment(
+  checkout: string,
+  dataDirectory: string,
+): Promise<Record<string, string>> {
+  await mkdir(join(dataDirectory, "state"), { recursive: true, mode: 0o700 });
   const passphraseFile = join(dataDirectory, "passphrase");
   if (!(await isThere(passphraseFile))) {
+    await startAnew(checkout, dataDirectory);
     await writeFile(passphraseFile, randomBytes(24).toString("base64url"), {
       mode: 0o600,
       flag: "wx",
     });
   }
   return {
-    PULUMI_BACKEND_URL: process.env.PULUMI_BACKEND_URL ?? `file://${state}`,
+    PULUMI_BACKEND_URL: process.env.PULUMI_BACKEND_URL ?? ownBackend(dataDirectory),
     PULUMI_CONFIG_PASSPHRASE_FILE: passphraseFile,
     PULUMI_SKIP_UPDATE_CHECK: "true",
   };
+}
+
+/**
+ * Drops secrets of the stack's file that a lost passphrase encrypted: the installer is given them anew.
+ *
+ * @throws UserError where the stack has a state, whose secrets nobody can read any more.
+ */
+async function startAnew(checkout: string, dataDirectory: string): Promise<void> {
+  if (await isThere(join(dataDirectory, "state/.pulumi/stacks/platform", `${STACK}.json`))) {
+    throw new UserError(
+      "passphrase_lost",
+      `The passphrase of the stack's secrets is gone: ${join(dataDirectory, "passphrase")}.`,
+      `Put it back. If it is lost: kind delete cluster --name <its cluster>, rm -r ${dataDirectory}, and install again.`,
+    );
+  }
+  const path = stackFile(checkout);
+  const document = parseDocument(await readFile(path, "utf8"));
+  if (!document.has("encryptionsalt")) return;
+  document.delete("encryptionsalt");
+  for (const name of SECRET_SETTINGS) document.deleteIn(["config", `platform:${name}`]);
+  await writeFile(path, document.toString({ lineWidth: 0 }));
+}
+
+function stackFile(checkout: string): string {
+  return join(checkout, `Pulumi.${STACK}.yaml`);
 }
 
 /**
@@ -58,6 +95,7 @@ export async function unlocked<T>(
     return await work();
   } catch (error) {
     if (!(error instanceof ConcurrentUpdateError)) throw error;
+    if (process.env.PULUMI_BACKEND_URL !== ownBackend(dataDirectory)) throw elsewhereLocked();
     const holder = await lockHolder(dataDirectory);
     if (holder !== undefined) {
       throw new UserError(
@@ -93,9 +131,38 @@ export async function setSecrets(
 }
 
 /** Whether an update ended while things were being made, so that their fate is not known. */
-export async function wasInterrupted(stack: Stack): Promise<boolean> {
-  const { deployment } = await stack.exportStack();
-  return (deployment?.pending_operations ?? []).length > 0;
+export function wasInterrupted(deployment: Deployment): boolean {
+  return (deployment.deployment?.pending_operations ?? []).length > 0;
+}
+
+/**
+ * Images that the stack built and Docker has no more (`docker system prune`), by their URNs. Pulumi's
+ * Docker provider never looks whether they are there, and others are built upon them.
+ */
+export async function lostImages(deployment: Deployment): Promise<string[]> {
+  const lost: string[] = [];
+  for (const { type, urn, outputs } of (deployment.deployment?.resources ??
+    []) as StateResource[]) {
+    if (type !== "docker:index/image:Image" || outputs?.imageName === undefined) continue;
+    if (!(await hasImage(outputs.imageName))) lost.push(urn);
+  }
+  return lost;
+}
+
+/** What of a resource in a state matters here. */
+interface StateResource {
+  urn: string;
+  type: string;
+  outputs?: { imageName?: string };
+}
+
+/** Who holds a lock in a backend of the user's own can't be told. */
+function elsewhereLocked(): UserError {
+  return new UserError(
+    "update_running",
+    "Another update of this stack is running, or was killed.",
+    `Wait for it. If none runs: npx pulumi cancel --stack ${STACK}`,
+  );
 }
 
 /** The process that holds a lock of the file backend and is alive. */
@@ -135,7 +202,7 @@ async function isThere(path: string): Promise<boolean> {
 export async function forget(stack: Stack, checkout: string, paths: string[]): Promise<void> {
   await stack.removeAllConfig(SECRET_SETTINGS.map((name) => `platform:${name}`));
   await stack.workspace.removeStack(STACK, { preserveConfig: true });
-  await withoutSalt(join(checkout, `Pulumi.${STACK}.yaml`));
+  await withoutSalt(stackFile(checkout));
   for (const path of paths) await rm(path, { recursive: true, force: true });
 }
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { UserError } from "../../runtime/common/errors.ts";
 import { checkPortFree } from "../../runtime/embedded/machine-checks.ts";
 import { CommandFailed, run } from "./commands.ts";
-import { checkDocker, checkImage } from "./host-checks.ts";
+import { checkDocker, hasImage } from "./host-checks.ts";
 import { claimNetwork, releaseNetwork } from "./network.ts";
 import type { ResourceKind } from "./resources.ts";
 
@@ -55,7 +55,7 @@ export const cluster: ResourceKind<ClusterInputs, ClusterState> = {
   },
 
   async read(state) {
-    if (!(await exists(state.name))) return undefined;
+    if (!(await clusterExists(state.name))) return undefined;
     await startNode(state.name);
     return stateOf(state);
   },
@@ -79,7 +79,7 @@ async function checkNew(wanted: ClusterInputs): Promise<void> {
   await checkDocker();
   // Of a replacement Pulumi asks twice, the second time as if nothing were there: the old cluster may
   // still hold the port.
-  if (mayReplace() || (await exists(wanted.name))) return;
+  if (mayReplace() || (await clusterExists(wanted.name))) return;
   await checkPortFree(wanted.hostPort);
 }
 
@@ -99,7 +99,12 @@ async function checkReplacement(
   await checkDocker();
   if (wanted.hostPort !== before.hostPort) await checkPortFree(wanted.hostPort);
   if (wanted.name !== before.name) await find(wanted);
-  await checkImage(wanted.nodeImage);
+  if (await hasImage(wanted.nodeImage)) return;
+  throw new UserError(
+    "image_absent",
+    `Docker does not have the node image ${wanted.nodeImage}.`,
+    `Fetch it first: docker pull ${wanted.nodeImage}`,
+  );
 }
 
 function mayReplace(): boolean {
@@ -123,7 +128,7 @@ function changesOf(before: ClusterInputs, wanted: ClusterInputs): string[] {
  *   nobody here knows.
  */
 async function find(wanted: ClusterInputs): Promise<"none" | "unfinished" | "empty"> {
-  if (!(await exists(wanted.name))) return "none";
+  if (!(await clusterExists(wanted.name))) return "none";
   if ((await isThere(markerOf(wanted))) && (await hasPort(wanted))) return "unfinished";
   const stranger = (which: string) =>
     new UserError(
@@ -146,7 +151,8 @@ async function find(wanted: ClusterInputs): Promise<"none" | "unfinished" | "emp
   return "empty";
 }
 
-async function exists(name: string): Promise<boolean> {
+/** Whether kind has a cluster of this name, whoever made it. */
+export async function clusterExists(name: string): Promise<boolean> {
   const names = await run("kind", ["get", "clusters"]);
   return names.split("\n").includes(name);
 }

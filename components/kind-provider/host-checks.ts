@@ -17,17 +17,14 @@ export async function checkDocker(): Promise<void> {
   );
 }
 
-/** @throws UserError where Docker does not have the image. */
-export async function checkImage(image: string): Promise<void> {
+/** Whether Docker has the image, so that nothing needs to be pulled. */
+export async function hasImage(image: string): Promise<boolean> {
   try {
     await run("docker", ["image", "inspect", "--format", "{{.Id}}", image]);
+    return true;
   } catch (error) {
-    if (!(error instanceof CommandFailed)) throw error;
-    throw new UserError(
-      "image_absent",
-      `Docker does not have the image ${image}.`,
-      `Fetch it first: docker pull ${image}`,
-    );
+    if (error instanceof CommandFailed) return false;
+    throw error;
   }
 }
 

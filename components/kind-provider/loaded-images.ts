@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { UserError } from "../../runtime/common/errors.ts";
-import { nodeReference } from "../node-reference.ts";
+import { nodeReference, OWN_REGISTRY } from "../node-reference.ts";
 import { nodeName } from "./cluster.ts";
 import { CommandFailed, pipe, run } from "./commands.ts";
+import { hasImage } from "./host-checks.ts";
 import type { ResourceKind } from "./resources.ts";
 
 const inputs = z.object({
@@ -95,11 +96,13 @@ function fullName(reference: string): string {
 }
 
 async function pullIfMissing(image: string): Promise<void> {
-  try {
-    await run("docker", ["image", "inspect", "--format", "{{.Id}}", image]);
-    return;
-  } catch (error) {
-    if (!(error instanceof CommandFailed)) throw error;
+  if (await hasImage(image)) return;
+  if (image.startsWith(`${OWN_REGISTRY}/`)) {
+    throw new UserError(
+      "image_lost",
+      `The image ${image}, which this stack built, is not in Docker any more.`,
+      "Run ./install.sh: it builds what is lost.",
+    );
   }
   try {
     await run("docker", ["pull", "--quiet", image]);

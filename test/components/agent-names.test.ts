@@ -25,6 +25,12 @@ describe("the Kubernetes name of an agent", () => {
     expect(releaseNameOf("9lives")).to.match(/^agent-9lives-[0-9a-f]{8}$/);
   });
 
+  it("is none of Kubernetes' own or the platform's in the agents' namespace", () => {
+    for (const graphId of ["kubernetes", "platform", "platform-deny-all-agents"]) {
+      expect(releaseNameOf(graphId)).to.match(new RegExp(`^${graphId}-[0-9a-f]{8}$`));
+    }
+  });
+
   it("is another one for every graph id", () => {
     const ids = ["a-b", "a_b", "A-b", "a--b", "a__b", `${"x".repeat(60)}1`, `${"x".repeat(60)}2`];
     expect(new Set(ids.map(releaseNameOf)).size).to.equal(ids.length);
@@ -32,6 +38,21 @@ describe("the Kubernetes name of an agent", () => {
 
   it("stays the same from version to version, since an agent's data lie under it", () => {
     expect(releaseNameOf("my_agent")).to.equal("my-agent-e72c1a7c");
+  });
+});
+
+describe("an agent whose graph lies elsewhere", () => {
+  it("is refused with the folder that it has to be in: its image would have no graph", () => {
+    for (const graph of ["./other/graph.ts:graph", "/checkout/agents/poet.ts:graph"]) {
+      expect(() =>
+        agentImage({ graphId: "poet", graph, file: "/checkout/agents/poet.ts" }, "worker:1", {
+          checkout: "/checkout",
+          version: "1",
+          baseImage: "node",
+          registry: undefined,
+        }),
+      ).to.throw("its graph has to lie in /checkout/agents/poet, ");
+    }
   });
 });
 

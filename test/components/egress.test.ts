@@ -13,7 +13,12 @@ const EXISTING = {
   "platform:cluster": "existing",
   "platform:kubeContext": "production",
   "platform:registry": "registry.example.com/platform",
-  "platform:devTokens": true,
+  "platform:agentsNamespace": "agents",
+  "platform:oidc": {
+    issuer: "https://id.example.com",
+    audience: "platform",
+    jwksUri: "https://id.example.com/jwks",
+  },
 };
 const DATABASE = (host: string) => ({
   url: `postgres://provisioner:CANARY@${host}/platform`,

@@ -21,7 +21,7 @@ const ANSWERS: Record<string, string> = {
 
 /** The secrets that the file tells the user to set, as Pulumi would hand them to the program. */
 function secretsOfCommands(): Record<string, string> {
-  const paths = [...text.matchAll(/^# +pulumi config set --secret --path (\S+)$/gm)].map(
+  const paths = [...text.matchAll(/^# +npx pulumi config set --secret --path (\S+)$/gm)].map(
     ([, path = ""]) => path,
   );
   expect(paths).to.have.members(Object.keys(ANSWERS));
@@ -145,6 +145,21 @@ describe("the example of a stack for an existing cluster", () => {
     const job = objects.find(({ kind }) => kind === "Job");
     expect(job?.spec.template.spec.runtimeClassName).to.equal("gvisor");
     expect(objects.map(({ kind }) => kind)).not.to.include("RuntimeClass");
+  });
+
+  it("brings Gateway API and leaves it there for others, or takes what is there", async () => {
+    const definitions = resources.find(({ name }) => name === "gateway-api");
+    expect(definitions?.retainOnDelete).to.equal(true);
+    const config = {
+      ...configOf(FILE),
+      ...secretsOfCommands(),
+      "platform:gatewayApi": "present",
+    };
+    const without = await runProgram(config, { stack: "production", preview: true });
+    expect(without.resources.map(({ name }) => name)).not.to.include("gateway-api");
+    expect(without.resources.map(({ type }) => type)).to.include(
+      "kubernetes:gateway.networking.k8s.io/v1:GatewayClass",
+    );
   });
 
   it("turns Pod Security on where its agents live", () => {

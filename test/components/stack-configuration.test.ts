@@ -12,6 +12,7 @@ const EXISTING = {
   "platform:cluster": "existing",
   "platform:kubeContext": "production",
   "platform:registry": "registry.example.com/platform",
+  "platform:agentsNamespace": "agents",
   "platform:providers": { OPENAI_API_KEY: SECRET },
   "platform:oidc": {
     issuer: "https://id.example.com",
@@ -75,6 +76,12 @@ const WRONG: [string, Record<string, unknown>, string][] = [
   ["providers that are no map", { "platform:providers": SECRET }, "platform:providers"],
   ["demo that is no flag", { "platform:demo": SECRET }, "platform:demo"],
   ["samples that is no flag", { "platform:samples": SECRET }, "platform:samples"],
+  [
+    "a namespace with a capital",
+    { "platform:agentsNamespace": "CANARY" },
+    "platform:agentsNamespace",
+  ],
+  ["Gateway API that is neither", { "platform:gatewayApi": SECRET }, "platform:gatewayApi"],
   ["devTokens that is no flag", { "platform:devTokens": SECRET }, "platform:devTokens"],
   [
     "a database of another make",
@@ -172,9 +179,19 @@ describe("the configuration of a stack", () => {
     });
   }
 
-  it("needs no issuer on an existing cluster that takes dev tokens", () => {
-    const { "platform:oidc": _, ...rest } = EXISTING;
-    expect(read({ ...rest, "platform:devTokens": true }).oidc).to.equal(undefined);
+  it("takes the development token, which everybody knows, on no existing cluster", () => {
+    expect(refusal({ ...EXISTING, "platform:devTokens": true })).to.include("platform:devTokens");
+    expect(read({ ...LOCAL, "platform:devTokens": true }).devTokens).to.equal(true);
+  });
+
+  it("gives agents no namespace in which others would lose their network", () => {
+    for (const namespace of ["default", "kube-system", "platform"]) {
+      const message = refusal({ ...EXISTING, "platform:agentsNamespace": namespace });
+      expect(message, namespace).to.match(/^ {2}platform:agentsNamespace: /m);
+    }
+    const { "platform:agentsNamespace": _, ...rest } = EXISTING;
+    expect(refusal(rest)).to.match(/platform:agentsNamespace: is needed where/);
+    expect(read(LOCAL).agentsNamespace).to.equal("default");
   });
 
   it("leaves settings of other programs alone", () => {

@@ -13,6 +13,7 @@ export interface Registered {
   /** The URNs of what it was registered after. */
   dependencies: string[];
   deletedWith: string;
+  retainOnDelete: boolean;
   provider: string;
 }
 
@@ -65,6 +66,7 @@ function watch(registered: Registered[]): void {
         additionalSecretOutputs: request.getAdditionalsecretoutputsList(),
         dependencies: request.getDependenciesList(),
         deletedWith: request.getDeletedwith(),
+        retainOnDelete: request.getRetainondelete() ?? false,
         provider: request.getProvider(),
       });
       return register(request, callback);
