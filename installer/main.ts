@@ -8,9 +8,10 @@ import { PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.
 import { type Arguments, readArguments, USAGE } from "./arguments.ts";
 import { deployedLine, footer } from "./footer.ts";
 import { Progress } from "./progress.ts";
-import { gatherSettings, readKeptSettings, settingsPath, writeSettings } from "./settings.ts";
+import { gatherSettings, settingsPath, writeSettings } from "./settings.ts";
 import {
   forget,
+  installedCluster,
   lostImages,
   openStack,
   STACK,
@@ -36,14 +37,13 @@ async function main(args: Arguments): Promise<void> {
 async function install(args: Arguments): Promise<void> {
   const began = performance.now();
   if (args.replaceCluster) process.env[REPLACE_VARIABLE] = "true";
-  const kept = await readKeptSettings(SETTINGS);
-  const { settings, secrets } = await gatherSettings(args, process.env, kept);
-  await writeSettings(SETTINGS, settings);
   const stack = await openStack(CHECKOUT, DATA);
+  const before = await stack.exportStack();
+  const { settings, secrets } = await gatherSettings(args, process.env, installedCluster(before));
+  await writeSettings(SETTINGS, settings);
   await setSecrets(stack.workspace.pulumiCommand.command, CHECKOUT, secrets);
   const outputs = await observed(args, (options) =>
     unlocked(stack, DATA, async () => {
-      const before = await stack.exportStack();
       if (wasInterrupted(before)) await stack.refresh({ ...options, clearPendingCreates: true });
       const replace = await lostImages(before);
       return (await stack.up({ ...options, replace, refresh: true })).outputs;
@@ -69,12 +69,12 @@ async function install(args: Arguments): Promise<void> {
 }
 
 async function uninstall(args: Arguments): Promise<void> {
-  const kept = await readKeptSettings(SETTINGS);
-  const clusterName = args.clusterName ?? kept.clusterName ?? "platform";
   const stack = await openStack(CHECKOUT, DATA);
+  const installed = installedCluster(await stack.exportStack());
+  const clusterName = args.clusterName ?? installed?.clusterName ?? "platform";
   await observed(args, (options) => unlocked(stack, DATA, () => stack.destroy(options)));
   await forget(stack, CHECKOUT, [SETTINGS]);
-  if (await isLeft(String(clusterName))) {
+  if (await isLeft(clusterName)) {
     output.warn(
       `There is still a kind cluster ${clusterName}, which this checkout knows nothing of.`,
     );

@@ -23,19 +23,22 @@ export function settingsPath(dataDirectory: string, stack: string): string {
   return join(dataDirectory, `settings-${stack}.json`);
 }
 
-/** Which cluster it is: without a word about it, that of the last run, and no other beside it. */
-const IDENTITY = ["clusterName", "hostPort"];
+/** What makes another cluster of it. */
+export interface ClusterIdentity {
+  clusterName: string;
+  hostPort: number;
+}
 
 /**
  * What the arguments, the file of `--config` and the environment ask for: what is secret by itself.
  * The providers are those of the environment; the file may add some.
  *
- * @param kept The settings of the last run.
+ * @param installed The cluster that there is: who names no other one means it.
  */
 export async function gatherSettings(
   args: Arguments,
   environment: NodeJS.ProcessEnv,
-  kept: Settings,
+  installed: ClusterIdentity | undefined,
 ): Promise<{ settings: Settings; secrets: SecretSettings }> {
   const { providers, database, cache, ...file } =
     args.config === undefined ? {} : await readSettings(args.config);
@@ -44,7 +47,7 @@ export async function gatherSettings(
   const named = settingsFile.safeParse(providers ?? {});
   return {
     settings: {
-      ...Object.fromEntries(Object.entries(kept).filter(([name]) => IDENTITY.includes(name))),
+      ...installed,
       ...file,
       ...(args.port !== undefined && { hostPort: args.port }),
       ...(args.clusterName !== undefined && { clusterName: args.clusterName }),

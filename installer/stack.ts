@@ -8,10 +8,11 @@ import {
   type Stack,
 } from "@pulumi/pulumi/automation/index.js";
 import { parseDocument } from "yaml";
+import { z } from "zod";
 import { run } from "../components/kind-provider/commands.ts";
 import { hasImage } from "../components/kind-provider/host-checks.ts";
 import { UserError } from "../runtime/common/errors.ts";
-import { SECRET_SETTINGS, type SecretSettings } from "./settings.ts";
+import { type ClusterIdentity, SECRET_SETTINGS, type SecretSettings } from "./settings.ts";
 
 export const STACK = "local";
 
@@ -130,6 +131,15 @@ export async function setSecrets(
   }
 }
 
+/** The cluster that the stack has made. */
+export function installedCluster(deployment: Deployment): ClusterIdentity | undefined {
+  const found = resourcesOf(deployment).find(({ type }) => type === "kindlocal:index:Cluster");
+  const inputs = clusterInputs.safeParse(found?.inputs);
+  return inputs.data && { clusterName: inputs.data.name, hostPort: inputs.data.hostPort };
+}
+
+const clusterInputs = z.object({ name: z.string(), hostPort: z.number() });
+
 /** Whether an update ended while things were being made, so that their fate is not known. */
 export function wasInterrupted(deployment: Deployment): boolean {
   return (deployment.deployment?.pending_operations ?? []).length > 0;
@@ -141,18 +151,22 @@ export function wasInterrupted(deployment: Deployment): boolean {
  */
 export async function lostImages(deployment: Deployment): Promise<string[]> {
   const lost: string[] = [];
-  for (const { type, urn, outputs } of (deployment.deployment?.resources ??
-    []) as StateResource[]) {
+  for (const { type, urn, outputs } of resourcesOf(deployment)) {
     if (type !== "docker:index/image:Image" || outputs?.imageName === undefined) continue;
     if (!(await hasImage(outputs.imageName))) lost.push(urn);
   }
   return lost;
 }
 
+function resourcesOf({ deployment }: Deployment): StateResource[] {
+  return deployment?.resources ?? [];
+}
+
 /** What of a resource in a state matters here. */
 interface StateResource {
   urn: string;
   type: string;
+  inputs?: unknown;
   outputs?: { imageName?: string };
 }
 

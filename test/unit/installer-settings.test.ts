@@ -7,7 +7,7 @@ import { footer } from "../../installer/footer.ts";
 import { gatherSettings } from "../../installer/settings.ts";
 import { failureOf } from "../support/failure.ts";
 
-const KEPT = { clusterName: "mine", hostPort: 9000, demo: true, samples: false, replicas: 3 };
+const INSTALLED = { clusterName: "mine", hostPort: 9000 };
 
 describe("the settings that the installer is given", () => {
   let directory: string;
@@ -18,9 +18,9 @@ describe("the settings that the installer is given", () => {
   after(() => rm(directory, { recursive: true }));
 
   const settings = async (...argv: string[]) =>
-    (await gatherSettings(readArguments(argv), {}, KEPT)).settings;
+    (await gatherSettings(readArguments(argv), {}, INSTALLED)).settings;
 
-  it("mean the cluster of the last run where they name none, and nothing else of it", async () => {
+  it("mean the cluster that there is where they name none", async () => {
     expect(await settings("--demo")).to.deep.equal({
       clusterName: "mine",
       hostPort: 9000,

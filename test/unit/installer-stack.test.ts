@@ -2,7 +2,12 @@ import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
-import { lostImages, stackEnvironment, wasInterrupted } from "../../installer/stack.ts";
+import {
+  installedCluster,
+  lostImages,
+  stackEnvironment,
+  wasInterrupted,
+} from "../../installer/stack.ts";
 import { failureOf } from "../support/failure.ts";
 import { type FakeTools, fakeTools } from "../support/fake-tools.ts";
 
@@ -78,6 +83,16 @@ describe("the state of the local stack", () => {
     ];
     expect(await lostImages(stateOf({ resources }))).to.deep.equal([resources[1]?.urn]);
     expect(await lostImages(stateOf({}))).to.deep.equal([]);
+  });
+
+  it("tells which cluster there is", () => {
+    const type = "kindlocal:index:Cluster";
+    const resources = [{ urn: "urn", type, inputs: { name: "mine", hostPort: 9000, config: "…" } }];
+    expect(installedCluster(stateOf({ resources }))).to.deep.equal({
+      clusterName: "mine",
+      hostPort: 9000,
+    });
+    expect(installedCluster(stateOf({}))).to.equal(undefined);
   });
 
   it("tells whether an update was broken off", () => {
