@@ -39,16 +39,22 @@ async function install(args: Arguments): Promise<void> {
   if (args.replaceCluster) process.env[REPLACE_VARIABLE] = "true";
   const stack = await openStack(CHECKOUT, DATA);
   const before = await stack.exportStack();
-  const { settings, secrets } = await gatherSettings(args, process.env, installedCluster(before));
+  const installed = installedCluster(before);
+  const { settings, secrets } = await gatherSettings(args, process.env, installed);
   await writeSettings(SETTINGS, settings);
   await setSecrets(stack.workspace.pulumiCommand.command, CHECKOUT, secrets);
-  const outputs = await observed(args, (options) =>
+  const update = observed(args, (options) =>
     unlocked(stack, DATA, async () => {
       if (wasInterrupted(before)) await stack.refresh({ ...options, clearPendingCreates: true });
       const replace = await lostImages(before);
       return (await stack.up({ ...options, replace, refresh: true })).outputs;
     }),
   );
+  const outputs = await update.catch(async (error) => {
+    // Another cluster was refused: a plain `pulumi up` is to go on with this one.
+    if (!args.replaceCluster) await writeSettings(SETTINGS, { ...settings, ...installed });
+    throw error;
+  });
   const value = (name: string) => outputs[name]?.value;
   const clusterName: string = value("clusterName");
   output.done(`ready after ${seconds(performance.now() - began)}`);
