@@ -29,7 +29,7 @@ export function footer(options: FooterOptions): string {
     `
   Agents         ${url}  (Agent Protocol; X-Graph-ID: ${graphIds.join(" | ") || "none yet"})
   Model gateway  ${url}/v1  (OpenAI protocol; default model ${options.defaultModel})
-  Traces         http://traces.localhost:${port}  (sign in as ${options.tracing.email}, password ${options.tracing.password})
+  Traces         http://traces.localhost:${port}  (sign in as ${options.tracing.email}, password ${options.tracing.password}; the first time it asks for a new one)
   Token          ${token}`,
   ];
   if (options.unsandboxed) {

@@ -14,6 +14,8 @@ const TITLES: Record<string, string> = {
 /** Operations that make or change nothing. */
 const UNCHANGING = new Set(["same", "read", "refresh"]);
 const REPORT_MS = 5_000;
+/** Pulumi's last error, which tells nothing that the others have not. */
+const SUMMARY = "update failed";
 
 /** Turns the engine's events into a line a step, and says what a long step waits for. */
 export class Progress {
@@ -42,7 +44,7 @@ export class Progress {
     if (diagnosticEvent !== undefined) {
       const { urn, severity, message } = diagnosticEvent;
       const text = plain(message);
-      if (severity === "error") this.errors.push(named(urn, text));
+      if (severity === "error" && text !== SUMMARY) this.errors.push(named(urn, text));
       else if (urn !== undefined && text !== "") this.#statuses.set(urn, text);
     }
   }
