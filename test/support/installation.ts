@@ -78,11 +78,15 @@ export class Installation {
     return await this.#finished(this.#start(["--uninstall"]));
   }
 
-  /** Starts `./install.sh --demo` in a process group of its own, for Ctrl-C. */
-  startInstall(): ChildProcess {
+  /**
+   * Starts `./install.sh --demo` in a process group of its own, for Ctrl-C.
+   *
+   * @param args More of them; they come before the usual ones.
+   */
+  startInstall(...args: string[]): ChildProcess {
     return this.#start([
       ...["--demo", "--cluster-name", CLUSTER_NAME, "--port", String(this.port)],
-      ...["--config", this.#settings],
+      ...["--config", this.#settings, ...args],
     ]);
   }
 
