@@ -2,7 +2,7 @@ import { v7 as uuidv7 } from "@langchain/core/utils/uuid";
 import { conflict, type HttpError, notFound } from "../common/errors.ts";
 import type { EventBus, RunEvent } from "./event-bus.ts";
 import type { Executor } from "./executor.ts";
-import { assistantOf, type Graphs } from "./graphs.ts";
+import { assistantOf, type Graphs, graphOf } from "./graphs.ts";
 import { checkNodeNames, namesNodes } from "./node-names.ts";
 import type { Queue } from "./queue.ts";
 import type { CancelAction, NewRun, RunCaller, RunStatus } from "./run.ts";
@@ -10,6 +10,7 @@ import { runArguments } from "./run-arguments.ts";
 import { graphConfig } from "./run-graph.ts";
 import type { RunStore } from "./run-store.ts";
 import type { Scope } from "./scope.ts";
+import { AgentFault, useGraph } from "./use-graph.ts";
 import type { RunCreate } from "./wire.ts";
 
 const RECHECK_MS = 2_000;
@@ -36,6 +37,8 @@ export interface RunRequest {
   headers: Record<string, string>;
   /** Somebody listens to it, or may later. */
   recorded: boolean;
+  /** Aborts when the client has gone away: nobody waits for the checks any more. */
+  gone: AbortSignal;
 }
 
 /** Accepts runs and tells how they go. */
@@ -68,9 +71,7 @@ export class RunService {
    */
   async create(request: RunRequest): Promise<AcceptedRun> {
     const { body } = request;
-    const run = this.#newRun(request);
-    await this.check(request);
-    await this.#checkPlace(run);
+    const run = await this.check(request);
     const isReserved = this.#queue.reserve();
     try {
       const acceptance = await this.#store.accept(run, {
@@ -166,16 +167,26 @@ export class RunService {
   /**
    * Checks what can be known of a run before it is stored.
    *
-   * @throws HttpError 404 for an assistant that does not belong to the scope's graph, 422 for a node
-   *   that is not in it.
+   * @throws HttpError 404 for an assistant that does not belong to the scope's graph and for an
+   *   unknown checkpoint, 422 for a node that is not in it.
    */
-  async check(request: RunRequest): Promise<void> {
-    const { scope, body } = request;
-    const served = assistantOf(this.#graphs, scope.graphId, body.assistant_id);
-    if (!namesNodes(body)) return;
-    // A function of an agent's that fails will fail the run as well, which tells about it.
-    const graph = await served.graph(graphConfig(this.#newRun(request))).catch(() => undefined);
-    if (graph !== undefined) checkNodeNames(graph, scope.graphId, body);
+  async check(request: RunRequest): Promise<NewRun> {
+    const run = this.#newRun(request);
+    if (namesNodes(request.body)) await this.#checkNodes(run, request);
+    await this.#checkPlace(run);
+    return run;
+  }
+
+  async #checkNodes(run: NewRun, { scope: { graphId }, body, gone }: RunRequest): Promise<void> {
+    const served = graphOf(this.#graphs, graphId);
+    try {
+      await useGraph(served, graphConfig(run), gone, async (graph) =>
+        checkNodeNames(graph, graphId, body),
+      );
+    } catch (error) {
+      // An agent's code that fails here will fail the run as well, which tells about it.
+      if (!(error instanceof AgentFault)) throw error;
+    }
   }
 
   /** LangGraph would begin anew where the checkpoint to start from does not exist. */
