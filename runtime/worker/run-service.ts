@@ -66,18 +66,18 @@ export class RunService {
   /**
    * Stores a run; from here on it survives anything. Starts it at once if there is room.
    *
-   * @throws HttpError 404 for an unknown assistant, thread or checkpoint, 422 for an unknown node, 409 for a busy thread with
-   *   multitask strategy `reject`, 503 while the database is away.
+   * @throws HttpError 404 for an unknown assistant, thread or checkpoint, 422 for an unknown node,
+   *   409 for a busy thread with multitask strategy `reject`, 503 while the database is away.
    */
   async create(request: RunRequest): Promise<AcceptedRun> {
     const { body } = request;
-    const run = await this.check(request);
+    const run = await this.#checked(request);
     const isReserved = this.#queue.reserve();
     try {
       const acceptance = await this.#store.accept(run, {
         claim: isReserved,
         createThread: request.threadId === undefined || body.if_not_exists === "create",
-        delayMs: Math.round((body.after_seconds ?? 0) * 1000),
+        delayMs: delayOf(body),
       });
       if (acceptance.outcome !== "accepted") throw refusal(acceptance.outcome, run.threadId);
       const { claimed, cancelled, createdAt } = acceptance;
@@ -89,6 +89,27 @@ export class RunService {
     } finally {
       if (isReserved) this.#queue.unreserve();
     }
+  }
+
+  /**
+   * Stores runs of their own, each on a thread of its own: all of them, or none.
+   *
+   * @throws as {@link create}
+   */
+  async createAll(requests: RunRequest[]): Promise<AcceptedRun[]> {
+    const checked: { run: NewRun; delayMs: number }[] = [];
+    for (const request of requests) {
+      checked.push({ run: await this.#checked(request), delayMs: delayOf(request.body) });
+    }
+    const accepted = await this.#store.acceptAll(checked);
+    this.#queue.announce();
+    return accepted.map(({ run, createdAt }) => ({
+      ...run,
+      status: "pending",
+      createdAt,
+      run,
+      output: undefined,
+    }));
   }
 
   /** The output of a run as JSON, once it has ended, wherever that is. Undefined if it is gone. */
@@ -165,12 +186,12 @@ export class RunService {
   }
 
   /**
-   * Checks what can be known of a run before it is stored.
+   * A run of which all that can be known before it is stored has been checked.
    *
    * @throws HttpError 404 for an assistant that does not belong to the scope's graph and for an
    *   unknown checkpoint, 422 for a node that is not in it.
    */
-  async check(request: RunRequest): Promise<NewRun> {
+  async #checked(request: RunRequest): Promise<NewRun> {
     const run = this.#newRun(request);
     if (namesNodes(request.body)) await this.#checkNodes(run, request);
     await this.#checkPlace(run);
@@ -213,6 +234,11 @@ export class RunService {
       caller,
     };
   }
+}
+
+/** In ms. */
+function delayOf(body: RunCreate): number {
+  return Math.round((body.after_seconds ?? 0) * 1000);
 }
 
 function refusal(outcome: "busy" | "no_thread", threadId: string): HttpError {

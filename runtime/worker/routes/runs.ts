@@ -98,9 +98,7 @@ export function runRoutes(deps: RunRoutesDeps): Hono<WorkerEnv> {
   app.post("/runs/batch", async (c) => {
     const gone = clientGone(c);
     const bodies = await readBody(c, wire.runBatch);
-    // All or none: a mistake in one must not leave the others running.
-    for (const body of bodies) await runs.check(requestOf(c, body, true, gone));
-    const accepted = await Promise.all(bodies.map((body) => create(c, body, true, gone)));
+    const accepted = await runs.createAll(bodies.map((body) => requestOf(c, body, true, gone)));
     return c.json(accepted.map(describe));
   });
 
