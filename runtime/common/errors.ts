@@ -66,8 +66,8 @@ export interface ValidationDetail {
 export class ValidationError extends HttpError {
   readonly detail: ValidationDetail[];
 
-  constructor(detail: ValidationDetail[], message: string) {
-    super(422, "unprocessable_entity", message, { details: detail });
+  constructor(detail: ValidationDetail[], message: string, cause?: unknown) {
+    super(422, "unprocessable_entity", message, { details: detail, cause });
     this.name = "ValidationError";
     this.detail = detail;
   }

@@ -90,6 +90,25 @@ async function within<T>(milliseconds: number, statement: Promise<T>): Promise<T
 
 const silent = () => unavailable("The database does not answer. Try again shortly.", 2);
 
+/** Does work within a transaction: all of it is stored, or nothing. */
+export async function inTransaction<T>(
+  pool: pg.Pool,
+  work: (client: pg.PoolClient) => Promise<T>,
+): Promise<T> {
+  const client = await pool.connect();
+  try {
+    await client.query("BEGIN");
+    const result = await work(client);
+    await client.query("COMMIT");
+    client.release();
+    return result;
+  } catch (error) {
+    // A connection in the middle of a transaction is of no use to the next one.
+    client.release(true);
+    throw error;
+  }
+}
+
 /**
  * Brings a program's schema up to date; replicas that start together wait for each other.
  *

@@ -1,4 +1,5 @@
-import pg, { type Pool, type PoolClient } from "pg";
+import pg, { type Pool } from "pg";
+import { inTransaction } from "../common/postgres.ts";
 import type { AgentRequest } from "./agent-request.ts";
 import {
   type AgentId,
@@ -88,7 +89,7 @@ export class Registry {
     issue: Issue,
     loginOf: (generation: number) => string,
   ): Promise<Generation[]> {
-    return this.#transaction(async (client) => {
+    return inTransaction(this.#pool, async (client) => {
       const { rows } = await client.query<{ generation: number }>(
         `UPDATE provisioner.agent SET generation = generation + 1 WHERE namespace = $1 AND release = $2
          RETURNING generation`,
@@ -118,7 +119,7 @@ export class Registry {
 
   /** Notes that this generation is about to stand in the Secret, and what is to be rolled for it. */
   async publish(id: AgentId, generation: number, rollout: string | null): Promise<void> {
-    await this.#transaction(async (client) => {
+    await inTransaction(this.#pool, async (client) => {
       await client.query(
         `UPDATE provisioner.credential SET published_at = coalesce(published_at, now())
          WHERE namespace = $1 AND release = $2 AND generation = $3`,
@@ -133,7 +134,7 @@ export class Registry {
 
   /** Notes that all pods have the current credentials; the others' last pods may still be ending. */
   async rolledOut(id: AgentId, graceMs: number): Promise<void> {
-    await this.#transaction(async (client) => {
+    await inTransaction(this.#pool, async (client) => {
       await client.query(
         "UPDATE provisioner.agent SET rollout = NULL WHERE namespace = $1 AND release = $2",
         [id.namespace, id.release],
@@ -202,21 +203,6 @@ export class Registry {
       [agent.graphId, agent.redisPrefix, agent.namespace, agent.release],
     );
     return rows[0];
-  }
-
-  async #transaction<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
-    const client = await this.#pool.connect();
-    try {
-      await client.query("BEGIN");
-      const result = await work(client);
-      await client.query("COMMIT");
-      client.release();
-      return result;
-    } catch (error) {
-      // A connection in the middle of a transaction is of no use to the next one.
-      client.release(true);
-      throw error;
-    }
   }
 }
 

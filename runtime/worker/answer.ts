@@ -1,5 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { HttpError } from "../common/errors.ts";
 import type { RunEvent } from "./event-bus.ts";
 import type { WorkerContext } from "./request.ts";
 import { wireError } from "./wire-json.ts";
@@ -9,13 +11,20 @@ const HEARTBEAT_MS = 2_000;
 /** A client that takes nothing for this long is given up. */
 const STALLED_MS = 60_000;
 
+/** nginx's status of a request whose client left: only logs show it. */
+const CLIENT_CLOSED_REQUEST = 499 as ContentfulStatusCode;
+
 /** Aborts when the client has gone away, be it before this is asked. */
 export function clientGone(c: WorkerContext): AbortSignal {
   const controller = new AbortController();
   const response = c.env.outgoing;
-  if (response.destroyed) controller.abort();
+  const abort = () =>
+    controller.abort(
+      new HttpError(CLIENT_CLOSED_REQUEST, "client_closed_request", "The client has gone away."),
+    );
+  if (response.destroyed) abort();
   response.once("close", () => {
-    if (!response.writableFinished) controller.abort();
+    if (!response.writableFinished) abort();
   });
   return controller.signal;
 }

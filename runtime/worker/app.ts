@@ -36,7 +36,9 @@ export function createApp(deps: WorkerDeps): Hono<WorkerEnv> {
   const graphIds = [...deps.graphs.keys()];
 
   app.onError((error, c) => {
-    if (!(error instanceof HttpError)) deps.logger.error({ err: error, path: c.req.path });
+    const { path } = c.req;
+    if (!(error instanceof HttpError)) deps.logger.error({ err: error, path });
+    else if (error.cause !== undefined) deps.logger.warn({ err: error.cause, path }, error.message);
     return agentProtocolError(c, error);
   });
   app.notFound((c) =>

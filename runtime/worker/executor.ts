@@ -2,14 +2,15 @@ import { type Span, type Tracer, trace } from "@opentelemetry/api";
 import type pg from "pg";
 import type { Logger } from "../common/logging.ts";
 import { contextOf } from "../common/telemetry.ts";
+import { type RunContext, within } from "./agent-context.ts";
 import { Checkpointer } from "./checkpointer.ts";
 import type { EventBus, RunPublisher } from "./event-bus.ts";
 import { type Graphs, graphOf } from "./graphs.ts";
+import { orAborted } from "./or-aborted.ts";
 import { resumption } from "./resumption.ts";
 import type { ClaimedRun } from "./run.ts";
 import type { RunClaims } from "./run-claims.ts";
 import { type Conclusion, conclude, NOTHING } from "./run-conclusion.ts";
-import { type RunContext, withinRun } from "./run-context.ts";
 import { type Ending, endingOf, type StopReason, success } from "./run-ending.ts";
 import { type GraphOutcome, graphConfig, noOutcome, runGraph } from "./run-graph.ts";
 import { endRunSpan, startRunSpan } from "./run-span.ts";
@@ -115,13 +116,14 @@ export class Executor {
     let problem: unknown;
     try {
       const checkpointer = this.#checkpointer(run, controller);
-      const context = {
+      const context: RunContext = {
+        kind: "run",
         runId: run.runId,
         graphId: run.graphId,
         assertion: run.caller.assertion,
         trace: trace.setSpan(parent, span),
         modelSpans: new Set<Span>(),
-        fail: (error: Error) => controller.abort(error),
+        fail: (error) => controller.abort(error),
       };
       const spans = span.isRecording() ? new RunSpans(tracer, context, run) : undefined;
       ending = await this.#runToEnding(run, context, controller.signal, {
@@ -158,7 +160,7 @@ export class Executor {
     const outcome = noOutcome();
     try {
       publisher.publish("metadata", JSON.stringify({ run_id: run.runId, attempt: run.attempt }));
-      await withinRun(context, () =>
+      await within(context, () =>
         this.#runGraph(run, checkpointer, signal, spans, publisher, outcome),
       );
       const ending = success(outcome);
@@ -198,7 +200,9 @@ export class Executor {
     publisher: RunPublisher,
     outcome: GraphOutcome,
   ): Promise<void> {
-    const graph = await graphOf(this.#deps.graphs, run.graphId).graph(graphConfig(run));
+    // An agent's function knows no signal: it may never settle.
+    const made = graphOf(this.#deps.graphs, run.graphId).graph(graphConfig(run));
+    const graph = await orAborted(made, signal);
     await runGraph(
       graph,
       run.attempt === 1 ? { run } : await resumption(run, graph, checkpointer),

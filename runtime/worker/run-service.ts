@@ -2,7 +2,7 @@ import { v7 as uuidv7 } from "@langchain/core/utils/uuid";
 import { conflict, type HttpError, notFound } from "../common/errors.ts";
 import type { EventBus, RunEvent } from "./event-bus.ts";
 import type { Executor } from "./executor.ts";
-import { assistantOf, type Graphs } from "./graphs.ts";
+import { assistantOf, type Graphs, graphOf } from "./graphs.ts";
 import { checkNodeNames, namesNodes } from "./node-names.ts";
 import type { Queue } from "./queue.ts";
 import type { CancelAction, NewRun, RunCaller, RunStatus } from "./run.ts";
@@ -10,6 +10,7 @@ import { runArguments } from "./run-arguments.ts";
 import { graphConfig } from "./run-graph.ts";
 import type { RunStore } from "./run-store.ts";
 import type { Scope } from "./scope.ts";
+import { AgentFault, useGraph } from "./use-graph.ts";
 import type { RunCreate } from "./wire.ts";
 
 const RECHECK_MS = 2_000;
@@ -36,6 +37,8 @@ export interface RunRequest {
   headers: Record<string, string>;
   /** Somebody listens to it, or may later. */
   recorded: boolean;
+  /** Aborts when the client has gone away: nobody waits for the checks any more. */
+  gone: AbortSignal;
 }
 
 /** Accepts runs and tells how they go. */
@@ -63,20 +66,18 @@ export class RunService {
   /**
    * Stores a run; from here on it survives anything. Starts it at once if there is room.
    *
-   * @throws HttpError 404 for an unknown assistant, thread or checkpoint, 422 for an unknown node, 409 for a busy thread with
-   *   multitask strategy `reject`, 503 while the database is away.
+   * @throws HttpError 404 for an unknown assistant, thread or checkpoint, 422 for an unknown node,
+   *   409 for a busy thread with multitask strategy `reject`, 503 while the database is away.
    */
   async create(request: RunRequest): Promise<AcceptedRun> {
     const { body } = request;
-    const run = this.#newRun(request);
-    await this.check(request);
-    await this.#checkPlace(run);
+    const run = await this.#checked(request);
     const isReserved = this.#queue.reserve();
     try {
       const acceptance = await this.#store.accept(run, {
         claim: isReserved,
         createThread: request.threadId === undefined || body.if_not_exists === "create",
-        delayMs: Math.round((body.after_seconds ?? 0) * 1000),
+        delayMs: delayOf(body),
       });
       if (acceptance.outcome !== "accepted") throw refusal(acceptance.outcome, run.threadId);
       const { claimed, cancelled, createdAt } = acceptance;
@@ -88,6 +89,27 @@ export class RunService {
     } finally {
       if (isReserved) this.#queue.unreserve();
     }
+  }
+
+  /**
+   * Stores runs of their own, each on a thread of its own: all of them, or none.
+   *
+   * @throws as {@link create}
+   */
+  async createAll(requests: RunRequest[]): Promise<AcceptedRun[]> {
+    const checked: { run: NewRun; delayMs: number }[] = [];
+    for (const request of requests) {
+      checked.push({ run: await this.#checked(request), delayMs: delayOf(request.body) });
+    }
+    const accepted = await this.#store.acceptAll(checked);
+    this.#queue.announce();
+    return accepted.map(({ run, createdAt }) => ({
+      ...run,
+      status: "pending",
+      createdAt,
+      run,
+      output: undefined,
+    }));
   }
 
   /** The output of a run as JSON, once it has ended, wherever that is. Undefined if it is gone. */
@@ -164,18 +186,28 @@ export class RunService {
   }
 
   /**
-   * Checks what can be known of a run before it is stored.
+   * A run of which all that can be known before it is stored has been checked.
    *
-   * @throws HttpError 404 for an assistant that does not belong to the scope's graph, 422 for a node
-   *   that is not in it.
+   * @throws HttpError 404 for an assistant that does not belong to the scope's graph and for an
+   *   unknown checkpoint, 422 for a node that is not in it.
    */
-  async check(request: RunRequest): Promise<void> {
-    const { scope, body } = request;
-    const served = assistantOf(this.#graphs, scope.graphId, body.assistant_id);
-    if (!namesNodes(body)) return;
-    // A function of an agent's that fails will fail the run as well, which tells about it.
-    const graph = await served.graph(graphConfig(this.#newRun(request))).catch(() => undefined);
-    if (graph !== undefined) checkNodeNames(graph, scope.graphId, body);
+  async #checked(request: RunRequest): Promise<NewRun> {
+    const run = this.#newRun(request);
+    if (namesNodes(request.body)) await this.#checkNodes(run, request);
+    await this.#checkPlace(run);
+    return run;
+  }
+
+  async #checkNodes(run: NewRun, { scope: { graphId }, body, gone }: RunRequest): Promise<void> {
+    const served = graphOf(this.#graphs, graphId);
+    try {
+      await useGraph(served, graphConfig(run), gone, async (graph) =>
+        checkNodeNames(graph, graphId, body),
+      );
+    } catch (error) {
+      // An agent's code that fails here will fail the run as well, which tells about it.
+      if (!(error instanceof AgentFault)) throw error;
+    }
   }
 
   /** LangGraph would begin anew where the checkpoint to start from does not exist. */
@@ -202,6 +234,11 @@ export class RunService {
       caller,
     };
   }
+}
+
+/** In ms. */
+function delayOf(body: RunCreate): number {
+  return Math.round((body.after_seconds ?? 0) * 1000);
 }
 
 function refusal(outcome: "busy" | "no_thread", threadId: string): HttpError {

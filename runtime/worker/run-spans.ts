@@ -13,7 +13,7 @@ import {
   SPAN_KIND,
   TENANT,
 } from "../common/telemetry.ts";
-import type { RunContext } from "./run-context.ts";
+import type { RunContext } from "./agent-context.ts";
 import { toWireJson } from "./wire-json.ts";
 
 /** Inputs and outputs are cut to this, in characters: a trace is for looking at, not a store. */

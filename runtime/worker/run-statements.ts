@@ -67,9 +67,10 @@ export const FINISH_EPHEMERAL = `
 
 export const ROLL_BACK = "SELECT roll_back_run($1,$2,$3,$4) AS undone";
 
-// One that was asked to stop meanwhile is left to the reaper, which ends it.
+// One that was asked to stop meanwhile is left to the reaper, which ends it. It keeps its claim, so a
+// repeated statement finds it again: only what goes back to the queue counts.
 export const RELEASE = `
-  UPDATE run SET released = released + 1, updated_at = now(),
+  UPDATE run SET released = released + (cancel_action IS NULL)::integer, updated_at = now(),
       status = CASE WHEN cancel_action IS NULL THEN 'pending' ELSE status END,
       claim_token = CASE WHEN cancel_action IS NULL THEN NULL ELSE claim_token END,
       lease_until = CASE WHEN cancel_action IS NULL THEN NULL ELSE now() END

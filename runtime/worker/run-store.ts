@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
-import { overConnectionLoss } from "../common/postgres.ts";
+import { inTransaction, overConnectionLoss } from "../common/postgres.ts";
 import type { CancelAction, ClaimedRun, NewRun, RunStatus, StoredRun } from "./run.ts";
 import * as sql from "./run-statements.ts";
 import { checkpointKey, type Scope } from "./scope.ts";
@@ -33,9 +33,9 @@ export class RunStore {
     options: { claim: boolean; createThread: boolean; delayMs: number },
   ): Promise<Acceptance> {
     const claimToken = options.claim ? randomUUID() : null;
-    const row = run.ephemeral
-      ? await this.#acceptEphemeral(run, claimToken, options.delayMs)
-      : await this.#acceptOnThread(run, claimToken, options);
+    const row = await overConnectionLoss(PATIENCE_MS, () =>
+      this.#accept(this.#pool, run, { ...options, claimToken }),
+    );
     if (row.outcome !== "accepted") return { outcome: row.outcome };
     return {
       outcome: "accepted",
@@ -46,13 +46,45 @@ export class RunStore {
     };
   }
 
-  async #acceptEphemeral(
+  /**
+   * Makes runs durable that each have a new thread of their own: all of them or none. Idempotent by
+   * their ids.
+   *
+   * @returns Each with the time at which it was created.
+   */
+  async acceptAll(
+    runs: { run: NewRun; delayMs: number }[],
+  ): Promise<{ run: NewRun; createdAt: Date }[]> {
+    return overConnectionLoss(PATIENCE_MS, () =>
+      inTransaction(this.#pool, async (client) => {
+        const accepted: { run: NewRun; createdAt: Date }[] = [];
+        for (const { run, delayMs } of runs) {
+          const options = { claimToken: null, createThread: true, delayMs };
+          const { created_at: createdAt } = await this.#accept(client, run, options);
+          accepted.push({ run, createdAt });
+        }
+        return accepted;
+      }),
+    );
+  }
+
+  #accept(
+    on: pg.Pool | pg.PoolClient,
     run: NewRun,
-    claimToken: string | null,
-    delayMs: number,
+    options: { claimToken: string | null; createThread: boolean; delayMs: number },
+  ): Promise<AcceptanceRow> {
+    return run.ephemeral
+      ? this.#acceptEphemeral(on, run, options)
+      : this.#acceptOnThread(on, run, options);
+  }
+
+  async #acceptEphemeral(
+    on: pg.Pool | pg.PoolClient,
+    run: NewRun,
+    { claimToken, delayMs }: { claimToken: string | null; delayMs: number },
   ): Promise<AcceptanceRow> {
     const isClaimed = claimToken !== null && delayMs === 0;
-    const { rows } = await this.#query<AcceptanceRow>("accept-ephemeral", sql.ACCEPT_EPHEMERAL, [
+    const values = [
       run.tenant,
       run.graphId,
       run.runId,
@@ -68,16 +100,18 @@ export class RunStore {
       isClaimed ? claimToken : null,
       isClaimed ? this.#leaseMs : null,
       delayMs,
-    ]);
+    ];
+    const statement = { name: "accept-ephemeral", text: sql.ACCEPT_EPHEMERAL, values };
+    const { rows } = await on.query<AcceptanceRow>(statement);
     return only(rows);
   }
 
   async #acceptOnThread(
+    on: pg.Pool | pg.PoolClient,
     run: NewRun,
-    claimToken: string | null,
-    options: { createThread: boolean; delayMs: number },
+    options: { claimToken: string | null; createThread: boolean; delayMs: number },
   ): Promise<AcceptanceRow> {
-    const { rows } = await this.#query<AcceptanceRow>("accept-run", sql.ACCEPT_ON_THREAD, [
+    const values = [
       run.tenant,
       run.graphId,
       run.runId,
@@ -89,10 +123,12 @@ export class RunStore {
       JSON.stringify(run.caller),
       run.recorded,
       options.createThread,
-      claimToken,
+      options.claimToken,
       this.#leaseMs,
       options.delayMs,
-    ]);
+    ];
+    const statement = { name: "accept-run", text: sql.ACCEPT_ON_THREAD, values };
+    const { rows } = await on.query<AcceptanceRow>(statement);
     return only(rows);
   }
 

@@ -8,6 +8,7 @@ import { langGraphCommand } from "./run-graph.ts";
 import type { Scope } from "./scope.ts";
 import { checkpointOf, interruptsByTask } from "./thread-state.ts";
 import type { Thread, ThreadStore } from "./thread-store.ts";
+import { useGraph } from "./use-graph.ts";
 import type { CommandBody, HistoryQuery } from "./wire.ts";
 import { toWireJson } from "./wire-json.ts";
 
@@ -47,96 +48,122 @@ export class ThreadService {
   /**
    * The state at a place of the thread's history; the latest without one.
    *
-   * @throws HttpError 404 where there is no such thread or checkpoint.
+   * @throws HttpError 404 where there is no such thread or checkpoint, 422 or 504 where the agent's
+   *   function makes no graph.
    */
   async state(
     scope: Scope,
     threadId: string,
     place: Place,
     subgraphs: boolean,
+    gone: AbortSignal,
   ): Promise<StateSnapshot> {
-    await this.known(scope, threadId);
-    const { graph, config } = await this.#at(scope, threadId, place);
-    const state = await graph.getState(config, { subgraphs });
-    if (place.checkpoint_id != null && state.createdAt === undefined) {
-      throw notFound(`Checkpoint ${place.checkpoint_id} not found on thread ${threadId}.`);
+    const config = this.#config(scope, threadId, place);
+    if (!(await this.#hasState(scope, threadId, config))) {
+      return { values: {}, next: [], tasks: [], config };
     }
-    return state;
+    return this.#withGraph(scope, threadId, gone, (graph) => graph.getState(config, { subgraphs }));
   }
 
-  async history(scope: Scope, threadId: string, query: HistoryQuery): Promise<StateSnapshot[]> {
-    await this.known(scope, threadId);
-    const { graph, config } = await this.#at(scope, threadId, { ...query.checkpoint });
-    const states: StateSnapshot[] = [];
-    for await (const state of graph.getStateHistory(config, {
-      limit: query.limit ?? 10,
-      ...(query.before != null && { before: { configurable: query.before } }),
-      ...(query.metadata != null && { filter: query.metadata }),
-    })) {
-      states.push(state);
-    }
-    return states;
+  async history(
+    scope: Scope,
+    threadId: string,
+    query: HistoryQuery,
+    gone: AbortSignal,
+  ): Promise<StateSnapshot[]> {
+    const config = this.#config(scope, threadId, { ...query.checkpoint });
+    if (!(await this.#hasState(scope, threadId, config))) return [];
+    return this.#withGraph(scope, threadId, gone, async (graph) => {
+      const states: StateSnapshot[] = [];
+      for await (const state of graph.getStateHistory(config, {
+        limit: query.limit ?? 10,
+        ...(query.before != null && { before: { configurable: query.before } }),
+        ...(query.metadata != null && { filter: query.metadata }),
+      })) {
+        states.push(state);
+      }
+      return states;
+    });
   }
 
   /**
    * Updates a state by hand, as if a node had written it.
    *
    * @returns The checkpoint that came of it.
-   * @throws HttpError 409 while a run is active, 422 where the graph refuses the update.
+   * @throws HttpError 409 while a run is active, 422 where the graph refuses the update, or as
+   *   {@link state}.
    */
   async update(
     scope: Scope,
     threadId: string,
     place: Place,
     supersteps: StateUpdate[][],
+    gone: AbortSignal,
   ): Promise<object | null> {
-    await this.state(scope, threadId, place, false);
-    const { graph, config } = await this.#at(scope, threadId, place);
-    const updated = await updateGraph(graph, config, supersteps);
-    const { config: latest } = await this.#at(scope, threadId, {});
-    const state = await graph.getState(latest);
-    await this.#store.setState(scope, threadId, {
-      status: state.next.length > 0 ? "interrupted" : "idle",
-      values: toWireJson(state.values),
-      interrupts: toWireJson(interruptsByTask(state)),
-    });
-    return checkpointOf(updated);
-  }
-
-  async #graph(scope: Scope, threadId: string): Promise<Graph> {
-    const served = graphOf(this.#graphs, scope.graphId);
-    // As the thread's last run saw it.
-    const config = served.isMade ? await this.#store.lastConfig(scope, threadId) : undefined;
-    return served.graph({
-      ...config,
-      configurable: { ...config?.configurable, thread_id: threadId },
+    const config = this.#config(scope, threadId, place);
+    await this.#hasState(scope, threadId, config);
+    return this.#withGraph(scope, threadId, gone, async (graph) => {
+      const updated = await updateGraph(graph, config, supersteps);
+      const state = await graph.getState(this.#config(scope, threadId, {}));
+      await this.#store.setState(scope, threadId, {
+        status: state.next.length > 0 ? "interrupted" : "idle",
+        values: toWireJson(state.values),
+        interrupts: toWireJson(interruptsByTask(state)),
+      });
+      return checkpointOf(updated);
     });
   }
 
-  async #at(
+  /**
+   * Whether there is a checkpoint. Where there is none nobody needs the graph, which an agent's
+   * function may be unable to make.
+   *
+   * @throws HttpError 404 where there is no such thread, or not the checkpoint that is named.
+   */
+  async #hasState(scope: Scope, threadId: string, config: CheckpointConfig): Promise<boolean> {
+    await this.known(scope, threadId);
+    const { checkpoint_id: id, __pregel_checkpointer: checkpointer } = config.configurable;
+    const hasState = (await checkpointer.getTuple(config)) !== undefined;
+    if (!hasState && id !== undefined) {
+      throw notFound(`Checkpoint ${id} not found on thread ${threadId}.`);
+    }
+    return hasState;
+  }
+
+  /** The graph is made as the thread's last run saw it. */
+  async #withGraph<T>(
     scope: Scope,
     threadId: string,
-    place: Place,
-  ): Promise<{ graph: Graph; config: RunnableConfig }> {
-    const checkpointer = new Checkpointer(this.#pool, scope, {
-      schema: this.#schema,
-      fence: { threadAtRest: threadId },
-      patienceMs: PATIENCE_MS,
-    });
+    gone: AbortSignal,
+    work: (graph: Graph) => Promise<T>,
+  ): Promise<T> {
+    const served = graphOf(this.#graphs, scope.graphId);
+    const last = served.isMade ? await this.#store.lastConfig(scope, threadId) : undefined;
+    const config = { ...last, configurable: { ...last?.configurable, thread_id: threadId } };
+    return useGraph(served, config, gone, work);
+  }
+
+  #config(scope: Scope, threadId: string, place: Place): CheckpointConfig {
     return {
-      graph: await this.#graph(scope, threadId),
-      config: {
-        configurable: {
-          checkpoint_ns: "",
-          ...Object.fromEntries(
-            Object.entries(place).filter(([key, v]) => v != null && !key.startsWith("__")),
-          ),
-          thread_id: threadId,
-          __pregel_checkpointer: checkpointer,
-        },
+      configurable: {
+        checkpoint_ns: "",
+        ...Object.fromEntries(
+          Object.entries(place).filter(([key, v]) => v != null && !key.startsWith("__")),
+        ),
+        thread_id: threadId,
+        __pregel_checkpointer: new Checkpointer(this.#pool, scope, {
+          schema: this.#schema,
+          fence: { threadAtRest: threadId },
+          patienceMs: PATIENCE_MS,
+        }),
       },
     };
   }
+}
+
+/** A place in a thread's history, with the one to look it up. */
+interface CheckpointConfig extends RunnableConfig {
+  configurable: Record<string, unknown> & { __pregel_checkpointer: Checkpointer };
 }
 
 async function updateGraph(

@@ -67,10 +67,23 @@ describe("a run in the background", () => {
     const caller = newCaller("steps");
     const name = randomUUID();
     const good = { assistant_id: "steps", input: { journal: shared.journal.path(name) } };
-    for (const wrong of [{}, { assistant_id: "unknown" }]) {
+    const metadata = { refused: caller.tenant };
+    await shared.query(
+      `ALTER TABLE worker.run ADD CONSTRAINT refusal
+         CHECK (metadata ->> 'refused' IS DISTINCT FROM '${caller.tenant}')`,
+      [],
+    );
+    for (const [wrong, status] of [
+      [{}, 422],
+      [{ assistant_id: "unknown" }, 404],
+      [{ ...good, checkpoint_id: randomUUID() }, 404],
+      [{ ...good, metadata }, 500],
+      [{ ...good, metadata, on_completion: "keep" }, 500],
+    ] as const) {
       const answer = await worker.call(caller, "POST", "/runs/batch", [good, wrong]);
-      expect(answer.status).to.be.oneOf([404, 422]);
+      expect(answer.status).to.equal(status);
     }
+    await shared.query("ALTER TABLE worker.run DROP CONSTRAINT refusal", []);
     const { rows } = await shared.query("SELECT 1 FROM worker.run WHERE tenant = $1", [
       caller.tenant,
     ]);

@@ -224,6 +224,11 @@ export class Journal {
     await writeFile(this.path(gate), "");
   }
 
+  /** Lets graphs wait at this gate again. */
+  async shut(gate: string): Promise<void> {
+    await rm(this.path(gate));
+  }
+
   async remove(): Promise<void> {
     await rm(this.directory, { recursive: true, force: true });
   }

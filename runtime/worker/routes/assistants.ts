@@ -1,7 +1,9 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { Hono } from "hono";
+import { clientGone } from "../answer.ts";
 import { assistantOf, type Graphs, graphOf, type ServedGraph } from "../graphs.ts";
 import { readBody, readQuery, type WorkerEnv } from "../request.ts";
+import { useGraph } from "../use-graph.ts";
 import * as wire from "../wire.ts";
 
 /** Assistants: each graph comes with one; its id is derived from the graph's. */
@@ -46,10 +48,12 @@ export function assistantRoutes(graphs: Graphs): Hono<WorkerEnv> {
   app.get("/assistants/:assistant_id/graph", async (c) => {
     const { xray } = readQuery(c, wire.assistantQuery);
     const served = assistantOf(graphs, c.var.caller.graphId, c.req.param("assistant_id"));
-    const graph = await served.graph({ configurable: {} });
     const depth = xray === undefined || /^(false|0)$/.test(xray) ? false : Number(xray) || true;
     const options: RunnableConfig & { xray: boolean | number } = { xray: depth };
-    return c.json((await graph.getGraphAsync(options)).toJSON());
+    const drawing = await useGraph(served, { configurable: {} }, clientGone(c), (graph) =>
+      graph.getGraphAsync(options),
+    );
+    return c.json(drawing.toJSON());
   });
 
   return app;

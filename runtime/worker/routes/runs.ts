@@ -31,7 +31,12 @@ export function runRoutes(deps: RunRoutesDeps): Hono<WorkerEnv> {
   const { runs, store, threads, isStopping, logger } = deps;
   const app = new Hono<WorkerEnv>();
 
-  const requestOf = (c: WorkerContext, body: wire.RunCreate, recorded: boolean) => ({
+  const requestOf = (
+    c: WorkerContext,
+    body: wire.RunCreate,
+    recorded: boolean,
+    gone: AbortSignal,
+  ) => ({
     scope: c.var.caller,
     threadId: threadParameter(c),
     body,
@@ -42,15 +47,16 @@ export function runRoutes(deps: RunRoutesDeps): Hono<WorkerEnv> {
     },
     headers: configurableHeaders(c.req.header()),
     recorded,
+    gone,
   });
 
-  const create = (c: WorkerContext, body: wire.RunCreate, recorded: boolean) =>
-    runs.create(requestOf(c, body, recorded));
+  const create = (c: WorkerContext, body: wire.RunCreate, recorded: boolean, gone: AbortSignal) =>
+    runs.create(requestOf(c, body, recorded, gone));
 
   const wait = async (c: WorkerContext) => {
     const gone = clientGone(c);
     const body = await readBody(c, wire.runCreate);
-    const accepted = await create(c, body, false);
+    const accepted = await create(c, body, false, gone);
     if (body.on_disconnect === "cancel") cancelWhenGone(gone, accepted, accepted.runId);
     return sendWhenReady(c, places(accepted, "join"), runs.output(accepted, gone));
   };
@@ -58,14 +64,14 @@ export function runRoutes(deps: RunRoutesDeps): Hono<WorkerEnv> {
   const stream = async (c: WorkerContext) => {
     const gone = clientGone(c);
     const body = await readBody(c, wire.runCreate);
-    const accepted = await create(c, body, true);
+    const accepted = await create(c, body, true, gone);
     if (body.on_disconnect === "cancel") cancelWhenGone(gone, accepted, accepted.runId);
     const events = runs.events(accepted, accepted.runId, -1, gone);
     return sendEvents(c, places(accepted, "stream"), events);
   };
 
   const background = async (c: WorkerContext) => {
-    const accepted = await create(c, await readBody(c, wire.runCreate), true);
+    const accepted = await create(c, await readBody(c, wire.runCreate), true, clientGone(c));
     return c.json(describe(accepted), 200, places(accepted, "stream"));
   };
 
@@ -90,10 +96,9 @@ export function runRoutes(deps: RunRoutesDeps): Hono<WorkerEnv> {
   app.post("/threads/:thread_id/runs", background);
 
   app.post("/runs/batch", async (c) => {
+    const gone = clientGone(c);
     const bodies = await readBody(c, wire.runBatch);
-    // All or none: a mistake in one must not leave the others running.
-    for (const body of bodies) await runs.check(requestOf(c, body, true));
-    const accepted = await Promise.all(bodies.map((body) => create(c, body, true)));
+    const accepted = await runs.createAll(bodies.map((body) => requestOf(c, body, true, gone)));
     return c.json(accepted.map(describe));
   });
 

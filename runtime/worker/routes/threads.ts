@@ -1,6 +1,7 @@
 import { v7 as uuidv7 } from "@langchain/core/utils/uuid";
 import { Hono } from "hono";
 import { conflict, notFound } from "../../common/errors.ts";
+import { clientGone } from "../answer.ts";
 import type { EventBus } from "../event-bus.ts";
 import {
   readBody,
@@ -40,7 +41,7 @@ export function threadRoutes(deps: {
         updates.map(({ as_node, ...update }) => ({ ...update, asNode: as_node })),
       );
       try {
-        await states.update(scope, threadId, {}, supersteps);
+        await states.update(scope, threadId, {}, supersteps, clientGone(c));
       } catch (error) {
         await threads.delete(scope, threadId);
         throw error;
@@ -96,20 +97,32 @@ export function threadRoutes(deps: {
   app.get("/threads/:thread_id/state", async (c) => {
     const { subgraphs } = readQuery(c, wire.stateQuery);
     const threadId = uuidParameter(c, "thread_id");
-    return wireJson(c, threadState(await states.state(c.var.caller, threadId, {}, subgraphs)));
+    return wireJson(
+      c,
+      threadState(await states.state(c.var.caller, threadId, {}, subgraphs, clientGone(c))),
+    );
   });
 
   app.get("/threads/:thread_id/state/:checkpoint_id", async (c) => {
     const { subgraphs } = readQuery(c, wire.stateQuery);
     const place = { checkpoint_id: uuidParameter(c, "checkpoint_id") };
     const threadId = uuidParameter(c, "thread_id");
-    return wireJson(c, threadState(await states.state(c.var.caller, threadId, place, subgraphs)));
+    return wireJson(
+      c,
+      threadState(await states.state(c.var.caller, threadId, place, subgraphs, clientGone(c))),
+    );
   });
 
   app.post("/threads/:thread_id/state/checkpoint", async (c) => {
     const threadId = uuidParameter(c, "thread_id");
     const { checkpoint, subgraphs } = await readBody(c, wire.stateAtCheckpoint);
-    const state = await states.state(c.var.caller, threadId, checkpoint, subgraphs ?? false);
+    const state = await states.state(
+      c.var.caller,
+      threadId,
+      checkpoint,
+      subgraphs ?? false,
+      clientGone(c),
+    );
     return wireJson(c, threadState(state));
   });
 
@@ -121,12 +134,23 @@ export function threadRoutes(deps: {
       ...(body.checkpoint_id && { checkpoint_id: body.checkpoint_id }),
     };
     const update = { values: body.values ?? null, asNode: body.as_node ?? undefined };
-    const checkpoint = await states.update(c.var.caller, threadId, place, [[update]]);
+    const checkpoint = await states.update(
+      c.var.caller,
+      threadId,
+      place,
+      [[update]],
+      clientGone(c),
+    );
     return c.json({ checkpoint, configurable: checkpoint });
   });
 
   const history = async (c: WorkerContext, query: wire.HistoryQuery) => {
-    const found = await states.history(c.var.caller, uuidParameter(c, "thread_id"), query);
+    const found = await states.history(
+      c.var.caller,
+      uuidParameter(c, "thread_id"),
+      query,
+      clientGone(c),
+    );
     return wireJson(c, found.map(threadState));
   };
   app.get("/threads/:thread_id/history", async (c) => history(c, readQuery(c, wire.historyQuery)));

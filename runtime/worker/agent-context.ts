@@ -3,8 +3,12 @@ import { type Span, type Context as TraceContext, trace } from "@opentelemetry/a
 import { ASSERTION_HEADER } from "../common/identity.ts";
 import { traceHeaders } from "../common/telemetry.ts";
 
-/** What calls made on behalf of a run have to carry. */
+/** On whose behalf an agent's code executes: its stray exceptions end this, and nothing else. */
+export type AgentContext = RunContext | RequestContext;
+
+/** A run, and what calls made on its behalf have to carry. */
 export interface RunContext {
+  kind: "run";
   runId: string;
   graphId: string;
   assertion: string;
@@ -15,16 +19,24 @@ export interface RunContext {
   fail(error: Error): void;
 }
 
-const current = new AsyncLocalStorage<RunContext>();
+/** A request that looks at an agent's graph beside any run. */
+export interface RequestContext {
+  kind: "request";
+  graphId: string;
+  /** Ends the request with this error; nothing once it is over. */
+  fail(error: Error): void;
+}
 
-/** The run on whose behalf the code at hand executes, also from its timers and event listeners. */
-export function currentRun(): RunContext | undefined {
+const current = new AsyncLocalStorage<AgentContext>();
+
+/** On whose behalf the code at hand executes, also from its timers and event listeners. */
+export function currentContext(): AgentContext | undefined {
   return current.getStore();
 }
 
-/** Runs `work`, and all that it starts, within a run's context. */
-export function withinRun<T>(run: RunContext, work: () => Promise<T>): Promise<T> {
-  return current.run(run, work);
+/** Runs `work`, and all that it starts, within a context. */
+export function within<T>(context: AgentContext, work: () => Promise<T>): Promise<T> {
+  return current.run(context, work);
 }
 
 /**
@@ -37,7 +49,7 @@ export function instrumentFetch(platformUrls: readonly string[]): void {
   globalThis.fetch = async (input, init) => {
     const run = current.getStore();
     const url = input instanceof Request ? input.url : String(input);
-    if (run === undefined || !platformUrls.some((prefix) => url.startsWith(prefix))) {
+    if (run?.kind !== "run" || !platformUrls.some((prefix) => url.startsWith(prefix))) {
       return original(input, init);
     }
     const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : {}));

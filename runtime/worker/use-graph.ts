@@ -1,0 +1,57 @@
+import { HttpError, ValidationError } from "../common/errors.ts";
+import { within } from "./agent-context.ts";
+import type { Graph, GraphConfig, ServedGraph } from "./graphs.ts";
+import { orAborted } from "./or-aborted.ts";
+import { wireError } from "./wire-json.ts";
+
+/** How long a request waits for an agent's function to make its graph, in ms. */
+const PATIENCE_MS = 10_000;
+
+/** An agent's own code failed where a request needed it: not the client's mistake, nor ours. */
+export class AgentFault extends ValidationError {
+  constructor(graphId: string, cause: unknown) {
+    const { message: msg } = wireError(cause);
+    super(
+      [{ type: "graph_error", loc: ["graph"], msg, input: null }],
+      `The code of graph ${graphId} failed: ${msg}`,
+      cause,
+    );
+  }
+}
+
+/**
+ * Lets a request work with an agent's graph, beside any run. Whatever the agent's code throws
+ * meanwhile or later, and however long it takes, only this request fails.
+ *
+ * @param gone Aborts when the client has gone away.
+ * @throws AgentFault 422, HttpError 504 where the agent's function makes no graph in time, the
+ *   reason of `gone`, or whatever `work` throws.
+ */
+export async function useGraph<T>(
+  served: ServedGraph,
+  config: GraphConfig,
+  gone: AbortSignal,
+  work: (graph: Graph) => Promise<T>,
+): Promise<T> {
+  const { graphId } = served;
+  const own = new AbortController();
+  const signal = AbortSignal.any([gone, own.signal]);
+  const fail = (error: Error) => own.abort(new AgentFault(graphId, error));
+  return within({ kind: "request", graphId, fail }, async () => {
+    const late = setTimeout(() => own.abort(tooSlow(graphId)), PATIENCE_MS);
+    const making = served.graph(config).catch((error: unknown) => {
+      throw new AgentFault(graphId, error);
+    });
+    const graph = await orAborted(making, signal).finally(() => clearTimeout(late));
+    return orAborted(work(graph), signal);
+  });
+}
+
+function tooSlow(graphId: string): HttpError {
+  const seconds = PATIENCE_MS / 1000;
+  return new HttpError(
+    504,
+    "graph_timeout",
+    `The function of graph ${graphId} made no graph within ${seconds} s.`,
+  );
+}
