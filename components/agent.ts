@@ -37,6 +37,7 @@ export class Agent extends pulumi.ComponentResource {
             // policy is gone already can't reach its database any more to hand its runs back.
             "config.kubernetes.io/depends-on": pulumi.interpolate`networking.k8s.io/namespaces/${args.namespace}/NetworkPolicy/${releaseName}`,
           },
+          serviceAnnotations: READY_TIMEOUT,
           ...(args.runtimeClassName === undefined
             ? { runtimeClassName: "", sandbox: "none" }
             : { runtimeClassName: args.runtimeClassName }),

@@ -75,7 +75,7 @@ export class Program extends pulumi.ComponentResource {
     const service = new k8s.core.v1.Service(
       `${name}-service`,
       {
-        metadata,
+        metadata: { ...metadata, annotations: READY_TIMEOUT },
         spec: {
           type: args.nodePort === undefined ? "ClusterIP" : "NodePort",
           selector: matchLabels,

@@ -35,8 +35,9 @@ export function objectMetadata(
 }
 
 /**
- * How long an update waits until a workload's pods are ready; then it fails and names the reason that
- * the pods give (CrashLoopBackOff, ImagePullBackOff…). Pulumi's own bound is 10 min. The slowest start,
+ * How long an update waits until a workload's pods are ready, or a Service has one; then it fails and
+ * names the reason that the pods give (CrashLoopBackOff, ImagePullBackOff…). Pulumi's own bound is
+ * 10 min. The slowest start,
  * PostgreSQL's first, is given 2 min by its probe, and a node of two CPUs starts all pods at once.
  */
 export const READY_TIMEOUT = { "pulumi.com/timeoutSeconds": "300" };

@@ -87,6 +87,14 @@ describe("an agent's release", () => {
     expect(spec?.template).to.deep.equal(release.one("Deployment").spec?.template);
   });
 
+  it("takes annotations of the Service, and has none by itself", async () => {
+    const { metadata } = (await render({ serviceAnnotations: { "example.com/a": "b" } })).one(
+      "Service",
+    );
+    expect(metadata?.annotations).to.deep.equal({ "example.com/a": "b" });
+    expect(release.one("Service").metadata?.annotations).to.equal(undefined);
+  });
+
   it("takes the prefix that the values name", async () => {
     const other = await render({ redis: { prefix: "aegra:shared-name" } });
     expect(other.one("Deployment").metadata?.annotations).to.include({

@@ -79,6 +79,7 @@ describe("an agent whose graph id is no Kubernetes name", () => {
         "pulumi.com/timeoutSeconds": "300",
         "config.kubernetes.io/depends-on": `networking.k8s.io/namespaces/agents/NetworkPolicy/${name}`,
       },
+      serviceAnnotations: { "pulumi.com/timeoutSeconds": "300" },
     });
   });
 

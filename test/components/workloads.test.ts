@@ -83,6 +83,15 @@ describe("the platform's pods", () => {
     }
   });
 
+  it("are waited for as long by their Services, which await one that is ready", () => {
+    for (const { metadata } of ofKind(all, "Service")) {
+      const target = servers.find(({ name }) => name === metadata?.name);
+      expect(metadata?.annotations?.["pulumi.com/timeoutSeconds"], metadata?.name)
+        .to.be.a("string")
+        .and.equal(target?.annotations["pulumi.com/timeoutSeconds"]);
+    }
+  });
+
   it("are asked whether they have started, are ready and are alive", () => {
     each(servers, (container, name) => {
       expect(container, name).to.include.all.keys(
