@@ -113,10 +113,20 @@ export function programPod(args: ProgramPodArgs): k8s.types.input.core.v1.PodTem
           startupProbe: { ...probe("/ready", 1), failureThreshold: 90 },
           readinessProbe: { ...probe("/ready", 5), failureThreshold: 2 },
           livenessProbe: { ...probe("/live", 10), failureThreshold: 3 },
+          // Until no one sends new calls here any more: a program that drains takes none.
+          lifecycle: { preStop: { sleep: { seconds: 3 } } },
           volumeMounts: [{ name: "tmp", mountPath: "/tmp" }],
         },
       ],
       volumes: [{ name: "tmp", emptyDir: { sizeLimit: "64Mi" } }],
+      topologySpreadConstraints: [
+        {
+          maxSkew: 1,
+          topologyKey: "kubernetes.io/hostname",
+          whenUnsatisfiable: "ScheduleAnyway",
+          labelSelector: { matchLabels: selector(args.release, args.component) },
+        },
+      ],
     },
   };
 }
