@@ -187,7 +187,7 @@ describe("the example of a stack for an existing cluster", () => {
   it("comments out only ways out that there are", () => {
     const egress = text.slice(text.indexOf("platform:egress:"));
     const commented = [...egress.matchAll(/^ {4}# (\w+):/gm)].map(([, key]) => key);
-    expect(commented).to.deep.equal(["providers", "oidc", "apiServer", "except"]);
+    expect(commented).to.deep.equal(["providers", "oidc", "dns", "apiServer", "except"]);
     expect(Object.keys(egressSettings.shape)).to.include.members(commented);
   });
 
