@@ -60,6 +60,11 @@ export const stackSchema = z
     sandbox: z.enum(["gvisor", "none"]).default("gvisor"),
     runtimeClassName: z.string().default("gvisor"),
     registry: z.string().optional(),
+    /** The processor that our images are built for, where it is not this machine's. */
+    imagePlatform: z
+      .string()
+      .regex(/^linux\/[a-z0-9]+(\/v[0-9]+)?$/, "is no platform such as linux/amd64")
+      .optional(),
     images: z.strictObject(eachOptional(IMAGE_NAMES, z.string())).default({}),
     /** Whether the stack brings Gateway API's resource definitions, or they are there already. */
     gatewayApi: z.enum(["install", "present"]).default("install"),
@@ -191,6 +196,7 @@ const TEXTS = new Set([
   "kubeconfig",
   "version",
   "registry",
+  "imagePlatform",
   "defaultModel",
   "agentsNamespace",
   "runtimeClassName",

@@ -49,6 +49,7 @@ describe("an agent whose graph lies elsewhere", () => {
           checkout: "/checkout",
           version: "1",
           baseImage: "node",
+          platform: undefined,
           registry: undefined,
         }),
       ).to.throw("its graph has to lie in /checkout/agents/poet, ");
@@ -95,6 +96,7 @@ describe("an agent whose graph id is no Kubernetes name", () => {
           checkout,
           version: "1",
           baseImage: "node",
+          platform: undefined,
           registry: undefined,
         });
       });

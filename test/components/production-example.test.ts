@@ -193,7 +193,13 @@ describe("the example of a stack for an existing cluster", () => {
 
   it("comments out only settings that there are, with the checksum that is pinned", () => {
     const commented = [...text.matchAll(/^ +# platform:(\w+):/gm)].map(([, key]) => key);
-    expect(commented).to.have.members(["kubeconfig", "corsOrigins", "images", "artifacts"]);
+    expect(commented).to.have.members([
+      "kubeconfig",
+      "imagePlatform",
+      "corsOrigins",
+      "images",
+      "artifacts",
+    ]);
     expect(Object.keys(stackSchema.shape)).to.include.members(commented);
     expect(text).to.include(artifacts("x64").gatewayApi?.checksum);
   });

@@ -44,6 +44,11 @@ const WRONG: [string, Record<string, unknown>, string][] = [
   ["a port over 65535", { "platform:hostPort": 70_000 }, "platform:hostPort"],
   ["half a port", { "platform:hostPort": 80.5 }, "platform:hostPort"],
   ["port 0", { "platform:hostPort": 0 }, "platform:hostPort"],
+  [
+    "a processor without its system",
+    { "platform:imagePlatform": SECRET },
+    "platform:imagePlatform",
+  ],
   ["another sandbox", { "platform:sandbox": SECRET }, "platform:sandbox"],
   ["an image we do not use", { "platform:images": { nginx: SECRET } }, "platform:images.nginx"],
   ["an image that is no text", { "platform:images": { valkey: 8 } }, "platform:images.valkey"],
