@@ -1,22 +1,22 @@
 import { z } from "zod";
 import { pageOrigin } from "../runtime/gateway/hosts.ts";
-import { defaultModel, PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.ts";
+import {
+  defaultModel,
+  isProviderSetting,
+  PROVIDER_VARIABLES,
+  providerSettings,
+  settingsLike,
+} from "../runtime/model-gateway/providers/registry.ts";
 import { type ArtifactName, IMAGES, type ImageName } from "./artifacts.ts";
 import { configurationProblems } from "./configuration-problems.ts";
 import { egressSettings } from "./egress.ts";
 import { platformWays } from "./platform-ways.ts";
 
-/** Credentials, base URLs and other settings of the model providers are variables of these names. */
-const PROVIDER_VARIABLE = /^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/;
-
-/** The model providers of an environment, by their variables. */
-export function providersOf(environment: NodeJS.ProcessEnv): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(environment).filter(
-      (entry): entry is [string, string] => PROVIDER_VARIABLE.test(entry[0]) && Boolean(entry[1]),
-    ),
-  );
-}
+/** A variable of a model provider: a misspelt one would leave another in force without a word. */
+const providerVariable = z.string().refine(isProviderSetting, {
+  error: ({ input }) =>
+    `no provider has such a variable; there are ${settingsLike(String(input)).join(", ")}`,
+});
 
 // What refines the whole takes these URLs apart, so it waits until they are some: `abort`.
 const postgresUrl = z.url({
@@ -87,9 +87,7 @@ export const stackSchema = z
     /** Origins of web pages that may call agents, models and tools from a browser. */
     corsOrigins: z.array(pageOrigin).default([]),
     /** Credentials and base URLs of the model providers, by their environment variables. */
-    providers: z
-      .record(z.string().regex(PROVIDER_VARIABLE, "is no provider variable"), z.string())
-      .default({}),
+    providers: z.record(providerVariable, z.string()).default({}),
     demo: z.boolean().default(false),
     defaultModel: z.string().optional(),
     samples: z.boolean().default(true),
@@ -179,7 +177,7 @@ export function readStackConfiguration(
       .map(([key, text]) => [key.slice(PREFIX.length), parse(key.slice(PREFIX.length), text)]),
   );
   const result = stackSchema.safeParse({
-    providers: providersOf(environment),
+    providers: providerSettings(environment),
     ...own,
     ...settings,
   });

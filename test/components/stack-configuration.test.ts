@@ -154,9 +154,17 @@ describe("the configuration of a stack", () => {
       .and.match(/platform:artifacts\.gvisor\.size: .*there are location, checksum$/m);
   });
 
-  it("says of a provider's variable that is none what is wrong with it", () => {
-    const message = refusal({ ...LOCAL, "platform:providers": { AWS_SECRET: SECRET } });
-    expect(message).to.match(/platform:providers\.AWS_SECRET: is no provider variable$/m);
+  it("says which variables a provider has where one is misspelt, and else those of all", () => {
+    const saying = (name: string) =>
+      refusal({ ...LOCAL, "platform:providers": { OPENAI_API_KEY: SECRET, [name]: SECRET } });
+    expect(saying("OPENAI_BASE_ULR")).to.match(
+      /platform:providers\.OPENAI_BASE_ULR: .*there are OPENAI_API_KEY, OPENAI_BASE_URL$/m,
+    );
+    expect(saying("AWS_SECRET"))
+      .to.match(
+        /platform:providers\.AWS_SECRET: .*there are OPENAI_API_KEY, .*, VLLM_BACKEND_URL$/m,
+      )
+      .and.not.include("CANARY");
   });
 
   it("names all wrong keys at once", () => {
