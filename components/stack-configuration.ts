@@ -11,6 +11,7 @@ import { type ArtifactName, IMAGES, type ImageName } from "./artifacts.ts";
 import { configurationProblems } from "./configuration-problems.ts";
 import { egressSettings } from "./egress.ts";
 import { platformWays } from "./platform-ways.ts";
+import { certificates } from "./trusted-certificates.ts";
 
 /** A variable of a model provider: a misspelt one would leave another in force without a word. */
 const providerVariable = z.string().refine(isProviderSetting, {
@@ -101,6 +102,8 @@ export const stackSchema = z
     database: z.strictObject({ url: postgresUrl, modelGatewayUrl: postgresUrl }).optional(),
     cache: z.strictObject({ url: z.url({ abort: true, protocol: /^rediss?$/ }) }).optional(),
     oidc: z.strictObject({ issuer: z.string(), audience: z.string(), jwksUri: httpUrl }).optional(),
+    /** CAs that programs and agents trust beside the public ones, as certificates in PEM. */
+    trustedCertificates: certificates.optional(),
     /** Ways out that network policies have to be told, as egress rules of Kubernetes. */
     egress: egressSettings.default({ except: [] }),
     replicas: z.number().int().min(1).default(1),
@@ -198,6 +201,7 @@ const TEXTS = new Set([
   "defaultModel",
   "agentsNamespace",
   "runtimeClassName",
+  "trustedCertificates",
 ]);
 
 /** Pulumi keeps all values as text; numbers, flags and maps are JSON. */

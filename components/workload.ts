@@ -1,5 +1,6 @@
 import type * as k8s from "@pulumi/kubernetes";
 import type * as pulumi from "@pulumi/pulumi";
+import { type TrustedCertificates, trusting } from "./trusted-certificates.ts";
 
 type Input<T> = pulumi.Input<T>;
 
@@ -71,6 +72,7 @@ export interface ProgramPodArgs {
   envSecret: Input<string>;
   /** Changes when the Secret does, so that pods roll. */
   envChecksum: Input<string>;
+  trustedCertificates: TrustedCertificates | undefined;
   serviceAccountName?: Input<string>;
   requests: { cpu: string; memory: string };
   limits: { cpu: string; memory: string };
@@ -78,6 +80,7 @@ export interface ProgramPodArgs {
 
 /** The pod of one of our own Node programs. */
 export function programPod(args: ProgramPodArgs): k8s.types.input.core.v1.PodTemplateSpec {
+  const trust = args.trustedCertificates && trusting(args.trustedCertificates);
   const probe = (path: string, periodSeconds: number) => ({
     httpGet: { path, port: "http" },
     periodSeconds,
@@ -86,7 +89,7 @@ export function programPod(args: ProgramPodArgs): k8s.types.input.core.v1.PodTem
   return {
     metadata: {
       labels: labels(args.release, args.component),
-      annotations: { "platform.dev/environment": args.envChecksum },
+      annotations: { "platform.dev/environment": args.envChecksum, ...trust?.annotations },
     },
     spec: {
       automountServiceAccountToken: args.serviceAccountName !== undefined,
@@ -102,6 +105,7 @@ export function programPod(args: ProgramPodArgs): k8s.types.input.core.v1.PodTem
           env: [
             { name: "PORT", value: String(args.port) },
             ...Object.entries(args.env).map(([name, value]) => ({ name, value })),
+            ...(trust?.env ?? []),
           ],
           envFrom: [{ secretRef: { name: args.envSecret } }],
           ports: [{ name: "http", containerPort: args.port }],
@@ -115,10 +119,10 @@ export function programPod(args: ProgramPodArgs): k8s.types.input.core.v1.PodTem
           livenessProbe: { ...probe("/live", 10), failureThreshold: 3 },
           // Until no one sends new calls here any more: a program that drains takes none.
           lifecycle: { preStop: { sleep: { seconds: 3 } } },
-          volumeMounts: [{ name: "tmp", mountPath: "/tmp" }],
+          volumeMounts: [{ name: "tmp", mountPath: "/tmp" }, ...(trust?.volumeMounts ?? [])],
         },
       ],
-      volumes: [{ name: "tmp", emptyDir: { sizeLimit: "64Mi" } }],
+      volumes: [{ name: "tmp", emptyDir: { sizeLimit: "64Mi" } }, ...(trust?.volumes ?? [])],
       topologySpreadConstraints: [
         {
           maxSkew: 1,

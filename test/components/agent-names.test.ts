@@ -69,6 +69,7 @@ describe("an agent whose graph id is no Kubernetes name", () => {
         namespace: "agents",
         platform: { release: "platform", namespace: "platform", agentsHost: "agents.example.com" },
         runtimeClassName: "gvisor",
+        trustedCertificates: undefined,
         chartDirectory: "/charts",
       });
     });

@@ -197,6 +197,7 @@ describe("the example of a stack for an existing cluster", () => {
       "kubeconfig",
       "imagePlatform",
       "corsOrigins",
+      "trustedCertificates",
       "images",
       "artifacts",
     ]);
