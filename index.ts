@@ -73,6 +73,7 @@ for (const agent of agents) {
         agentsHost: configuration.hosts.agents,
       },
       runtimeClassName: sandbox?.runtimeClassName,
+      trustedCertificates: configuration.trustedCertificates,
       chartDirectory: join(checkout, "charts"),
     },
     { ...cluster.component(), dependsOn: [platform, agentsHome] },

@@ -12,6 +12,8 @@ export interface AgentArgs {
   platform: { release: string; namespace: pulumi.Input<string>; agentsHost: string };
   /** Undefined: the stack was asked for `sandbox: none`. */
   runtimeClassName: pulumi.Input<string> | undefined;
+  /** In PEM; trusted beside those of public CAs. */
+  trustedCertificates: string | undefined;
   chartDirectory: string;
 }
 
@@ -37,6 +39,10 @@ export class Agent extends pulumi.ComponentResource {
             // policy is gone already can't reach its database any more to hand its runs back.
             "config.kubernetes.io/depends-on": pulumi.interpolate`networking.k8s.io/namespaces/${args.namespace}/NetworkPolicy/${releaseName}`,
           },
+          serviceAnnotations: READY_TIMEOUT,
+          ...(args.trustedCertificates !== undefined && {
+            trustedCertificates: args.trustedCertificates,
+          }),
           ...(args.runtimeClassName === undefined
             ? { runtimeClassName: "", sandbox: "none" }
             : { runtimeClassName: args.runtimeClassName }),

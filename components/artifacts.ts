@@ -3,9 +3,12 @@
  * single entries, e.g. by a mirror's references or local files: an air-gapped installation.
  */
 
+/** The release of kind that our configuration of it and the node's image are for. */
+export const KIND_RELEASE = "v0.31.0";
+
 /** Third-party images, by the names that `platform:images` knows. */
 export const IMAGES = {
-  /** The kind node of kind v0.31.0. */
+  /** The node of {@link KIND_RELEASE}. */
   node: "kindest/node:v1.34.3@sha256:08497ee19eace7b4b5348db5c6a1591d7752b164530a36f855cb0f2bdcbadd48",
   /** What our own images are built on. */
   base: "node:24.15.0-trixie-slim@sha256:291be77873bc04731968cacf82f0fcef17cee8cf200c6b6951e2bcab41560eb7",

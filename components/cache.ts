@@ -46,7 +46,7 @@ export class Cache extends pulumi.ComponentResource {
     const service = new k8s.core.v1.Service(
       `${name}-service`,
       {
-        metadata,
+        metadata: { ...metadata, annotations: READY_TIMEOUT },
         spec: {
           selector: selector(args.release, "valkey"),
           ports: [{ name: "valkey", port: PORT, targetPort: "valkey" }],

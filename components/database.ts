@@ -67,7 +67,7 @@ export class Database extends pulumi.ComponentResource {
     const service = new k8s.core.v1.Service(
       `${name}-service`,
       {
-        metadata,
+        metadata: { ...metadata, annotations: READY_TIMEOUT },
         spec: {
           selector: selector(args.release, "postgres"),
           ports: [{ name: "postgres", port: PORT, targetPort: "postgres" }],

@@ -36,6 +36,13 @@ export const egressSettings = z.strictObject({
   providers: egressRule.optional(),
   /** An issuer of tokens on a private address, in place of one on the internet. */
   oidc: egressRule.optional(),
+  /** Where names are asked for, in place of the pods `kube-dns`. Without ports: 53. */
+  dns: egressRule
+    .refine(({ ports }) => ports?.some(({ protocol }) => protocol === "UDP") ?? true, {
+      path: ["ports"],
+      message: "have no {protocol: UDP}, by which nearly all names are asked for",
+    })
+    .optional(),
   /** Where the API server does not listen on port 6443. */
   apiServer: egressRule.optional(),
   /** Public addresses that are not the internet, e.g. of the cluster's pods. */

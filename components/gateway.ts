@@ -3,12 +3,14 @@ import * as pulumi from "@pulumi/pulumi";
 import { gatewayRules } from "../runtime/gateway/rbac.ts";
 import { Program } from "./program.ts";
 import type { StackConfiguration } from "./stack-configuration.ts";
+import type { TrustedCertificates } from "./trusted-certificates.ts";
 import { labels } from "./workload.ts";
 
 export interface GatewayArgs {
   release: string;
   namespace: pulumi.Input<string>;
   image: pulumi.Input<string>;
+  trustedCertificates: TrustedCertificates | undefined;
   replicas: number;
   hosts: StackConfiguration["hosts"];
   corsOrigins: string[];
@@ -72,6 +74,7 @@ export class Gateway extends pulumi.ComponentResource {
         component: "gateway",
         namespace: args.namespace,
         image: args.image,
+        trustedCertificates: args.trustedCertificates,
         replicas: args.replicas,
         port: PORT,
         env: {

@@ -19,6 +19,8 @@ export interface ImageArgs {
    */
   sources: string[];
   buildArgs: Record<string, pulumi.Input<string>>;
+  /** The nodes' processor, e.g. `linux/amd64`; undefined: that of the Docker which builds. */
+  platform: string | undefined;
   /** Where nodes pull it from; undefined: it stays in the local Docker. */
   registry: string | undefined;
 }
@@ -35,9 +37,10 @@ export class Image extends pulumi.ComponentResource {
     const repository = `${args.registry ?? OWN_REGISTRY}/${args.imageName}`;
     const dockerfile = args.dockerfile ?? "Dockerfile";
     const sources = [...args.sources, dockerfile, ".dockerignore"];
+    const platform = { ...(args.platform !== undefined && { platform: args.platform }) };
     const content = pulumi
       .output(args.buildArgs)
-      .apply((buildArgs) => contentHash(args.context, sources, buildArgs));
+      .apply((buildArgs) => contentHash(args.context, sources, { ...buildArgs, ...platform }));
     const image = new docker.Image(
       `${name}-build`,
       {
@@ -46,6 +49,7 @@ export class Image extends pulumi.ComponentResource {
           context: args.context,
           dockerfile: join(args.context, dockerfile),
           args: args.buildArgs,
+          ...platform,
         },
         skipPush: args.registry === undefined,
       },

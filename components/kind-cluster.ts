@@ -47,7 +47,7 @@ export class KindCluster extends pulumi.CustomResource {
 
 /**
  * kind's configuration. containerd learns of gVisor here, so that it need not be restarted later;
- * the names are those of version 2, which kind v0.31.0 writes: with version 3's the whole table of
+ * the names are those of version 2, which `KIND_RELEASE` writes: with version 3's the whole table of
  * runtimes would be dropped.
  */
 export function kindConfig({ hostPort }: Pick<KindClusterArgs, "hostPort">): {

@@ -1,10 +1,12 @@
 import * as pulumi from "@pulumi/pulumi";
 import { Program } from "./program.ts";
+import type { TrustedCertificates } from "./trusted-certificates.ts";
 
 export interface ModelGatewayArgs {
   release: string;
   namespace: pulumi.Input<string>;
   image: pulumi.Input<string>;
+  trustedCertificates: TrustedCertificates | undefined;
   replicas: number;
   databaseUrl: pulumi.Input<string>;
   assertionPublicKey: pulumi.Input<string>;
@@ -29,6 +31,7 @@ export class ModelGateway extends pulumi.ComponentResource {
         component: "model-gateway",
         namespace: args.namespace,
         image: args.image,
+        trustedCertificates: args.trustedCertificates,
         replicas: args.replicas,
         port: 8000,
         env: {

@@ -1,7 +1,7 @@
 import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import type { Way } from "./egress.ts";
-import type { PlatformWays } from "./platform-ways.ts";
+import { DNS_PORTS, type PlatformWays } from "./platform-ways.ts";
 import { labels } from "./workload.ts";
 
 type Policy = k8s.types.input.networking.v1.NetworkPolicySpec;
@@ -26,17 +26,14 @@ const agentPods: Peer = {
   namespaceSelector: {},
   podSelector: { matchLabels: { "app.kubernetes.io/name": "agent" } },
 };
-const dns: Rule = {
-  ports: [
-    [53, "UDP"],
-    [53, "TCP"],
-  ],
-  peers: [
+const KUBE_DNS: Way = {
+  to: [
     {
       namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "kube-system" } },
       podSelector: { matchLabels: { "k8s-app": "kube-dns" } },
     },
   ],
+  ports: DNS_PORTS,
 };
 const apiServer: Rule = { ports: [[API_SERVER_PORT, "TCP"]] };
 const to = (component: string, port: number): Rule => ({
@@ -49,7 +46,6 @@ const PATHS: Record<string, { ingress: Rule[]; egress: Rule[] }> = {
   gateway: {
     ingress: [{ ports: [[8080, "TCP"]] }],
     egress: [
-      dns,
       { ports: [[8000, "TCP"]], peers: [agentPods] },
       to("model-gateway", 8000),
       to("phoenix", 6006),
@@ -57,11 +53,11 @@ const PATHS: Record<string, { ingress: Rule[]; egress: Rule[] }> = {
   },
   "model-gateway": {
     ingress: [{ ports: [[8000, "TCP"]], peers: [pods("gateway"), agentPods] }],
-    egress: [dns, to("postgres", 5432), to("phoenix", 6006)],
+    egress: [to("postgres", 5432), to("phoenix", 6006)],
   },
   provisioner: {
     ingress: [],
-    egress: [dns, to("postgres", 5432), to("valkey", 6379), to("phoenix", 6006)],
+    egress: [to("postgres", 5432), to("valkey", 6379), to("phoenix", 6006)],
   },
   postgres: {
     ingress: [
@@ -92,8 +88,10 @@ const WAYS: Record<string, (ways: PlatformWays) => Way[]> = {
   gateway: ({ oidc }) => oidc,
   "model-gateway": ({ database, providers }) => [...database, ...providers],
   provisioner: ({ database, cache }) => [...database, ...cache],
-  agent: ({ database, cache }) => [...database, ...cache],
+  agent: ({ database, cache, dns }) => [...database, ...cache, ...(dns ? [dns] : [])],
 };
+/** Those that call others by name. */
+const CALLERS = new Set(["gateway", "model-gateway", "provisioner"]);
 /** Those that watch the API server. */
 const WATCHERS = new Set(["gateway", "provisioner"]);
 
@@ -140,6 +138,7 @@ export function componentPolicy(component: string, ways: PlatformWays): Policy {
       ...(peers && { from: peers }),
     })),
     egress: [
+      ...(CALLERS.has(component) ? [ways.dns ?? KUBE_DNS] : []),
       ...[...paths.egress, ...(watches && !ways.apiServer ? [apiServer] : [])].map(
         ({ ports, peers }) => ({ ports: portList(ports), ...(peers && { to: peers }) }),
       ),
@@ -150,8 +149,9 @@ export function componentPolicy(component: string, ways: PlatformWays): Policy {
 }
 
 /**
- * The agents' way to an external database and cache; undefined where both are the platform's own, to
- * which each agent's chart has the way. For all agents of the namespace, whoever installs them.
+ * The agents' way to an external database and cache, and to name servers of a setting; undefined
+ * without them: to the platform's own and to `kube-dns` each agent's chart has the way. For all agents
+ * of the namespace, whoever installs them.
  */
 export function agentsPolicy(ways: PlatformWays): Policy | undefined {
   const egress = WAYS.agent?.(ways) ?? [];

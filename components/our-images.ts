@@ -31,6 +31,7 @@ export function deliverImages(
     checkout,
     version: configuration.version,
     baseImage: imageOf(configuration, "base"),
+    platform: configuration.imagePlatform,
     registry: cluster.registry,
   };
   const programs = programImages(building);
@@ -49,6 +50,7 @@ export interface OurImagesArgs {
   checkout: string;
   version: string;
   baseImage: string;
+  platform: string | undefined;
   registry: string | undefined;
 }
 
@@ -67,6 +69,7 @@ export function programImages(args: OurImagesArgs): {
         context: join(args.checkout, "runtime", program),
         sources: ["."],
         buildArgs: { RUNTIME_IMAGE: runtime.localName },
+        platform: args.platform,
         registry: args.registry,
       }),
     ]),
@@ -86,6 +89,7 @@ function runtimeImage(args: OurImagesArgs): Image {
     dockerfile: "runtime/Dockerfile",
     sources: ["package.json", "package-lock.json", "runtime/common"],
     buildArgs: { BASE_IMAGE: args.baseImage },
+    platform: args.platform,
     registry: undefined,
   });
 }
@@ -105,6 +109,7 @@ export function agentImage(
     context: join(args.checkout, "agents"),
     sources: [`${file}.ts`, file],
     buildArgs: { WORKER_IMAGE: workerImage, AGENT: file },
+    platform: args.platform,
     registry: args.registry,
   });
 }

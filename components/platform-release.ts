@@ -1,3 +1,4 @@
+import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import { DEV_TENANT, DEV_TOKEN } from "../runtime/common/dev-token.ts";
 import { assertionKeys } from "./assertion-keys.ts";
@@ -10,6 +11,8 @@ import { platformWays } from "./platform-ways.ts";
 import { Provisioner } from "./provisioner.ts";
 import type { StackConfiguration } from "./stack-configuration.ts";
 import { Tracing } from "./tracing.ts";
+import { CERTIFICATES_FILE, checksumOf, type TrustedCertificates } from "./trusted-certificates.ts";
+import { objectMetadata } from "./workload.ts";
 
 export interface PlatformReleaseArgs {
   /** Prefix of all its objects' names. */
@@ -58,6 +61,7 @@ export class PlatformRelease extends pulumi.ComponentResource {
       { ...place, image: args.image("phoenix") },
       child,
     );
+    const trustedCertificates = certificateMap(name, place, configuration, child);
     const keys = assertionKeys(`${name}-assertion-key`, this);
     const devToken = configuration.devTokens ? { token: DEV_TOKEN, tenant: DEV_TENANT } : undefined;
     const modelGateway = new ModelGateway(
@@ -65,6 +69,7 @@ export class PlatformRelease extends pulumi.ComponentResource {
       {
         ...place,
         image: args.image("model-gateway"),
+        trustedCertificates,
         replicas: configuration.replicas,
         databaseUrl: database.modelGatewayUrl,
         assertionPublicKey: keys.publicKey,
@@ -81,6 +86,7 @@ export class PlatformRelease extends pulumi.ComponentResource {
       {
         ...place,
         image: args.image("gateway"),
+        trustedCertificates,
         replicas: configuration.replicas,
         hosts: configuration.hosts,
         corsOrigins: configuration.corsOrigins,
@@ -99,6 +105,7 @@ export class PlatformRelease extends pulumi.ComponentResource {
         ...place,
         agentsNamespace: args.agentsNamespace,
         image: args.image("provisioner"),
+        trustedCertificates,
         databaseAdminUrl: database.provisionerUrl,
         cacheAdminUrl: cache.adminUrl,
         assertionPublicKey: keys.publicKey,
@@ -110,6 +117,25 @@ export class PlatformRelease extends pulumi.ComponentResource {
     this.tracingPassword = tracing.password;
     this.registerOutputs({ tracingPassword: this.tracingPassword });
   }
+}
+
+/** The certificates of CAs that the stack names, for the programs to mount. */
+function certificateMap(
+  name: string,
+  place: { release: string; namespace: pulumi.Input<string> },
+  { trustedCertificates: pem }: StackConfiguration,
+  child: pulumi.CustomResourceOptions,
+): TrustedCertificates | undefined {
+  if (pem === undefined) return undefined;
+  const { metadata } = new k8s.core.v1.ConfigMap(
+    `${name}-trusted-certificates`,
+    {
+      metadata: objectMetadata(place, "trusted-certificates"),
+      data: { [CERTIFICATES_FILE]: pem },
+    },
+    child,
+  );
+  return { configMap: metadata.name, checksum: checksumOf(pem) };
 }
 
 /** A database that somebody else runs, with the roles of docs/external-database.md. */

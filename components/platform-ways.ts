@@ -11,6 +11,12 @@ import {
   wayTo,
 } from "./egress.ts";
 
+/** The ports of name servers. */
+export const DNS_PORTS: Way["ports"] = [
+  { protocol: "UDP", port: 53 },
+  { protocol: "TCP", port: 53 },
+];
+
 /** Ways out of the platform, by what is at their ends. */
 export interface PlatformWays {
   /** Of an external database and cache. */
@@ -18,6 +24,8 @@ export interface PlatformWays {
   cache: Way[];
   providers: Way[];
   oidc: Way[];
+  /** In place of the pods `kube-dns`. */
+  dns: Way | undefined;
   /** In place of any address at port 6443. */
   apiServer: Way | undefined;
 }
@@ -72,6 +80,7 @@ export function platformWays(to: Destinations): { ways: PlatformWays; problems: 
     cache: external("cache", cache ? [cache.url] : []),
     providers: servers("providers", Array.isArray(urls) ? urls : []),
     oidc: servers("oidc", to.oidc ? [to.oidc.jwksUri] : []),
+    dns: egress.dns && { to: egress.dns.to, ports: egress.dns.ports ?? DNS_PORTS },
     apiServer: egress.apiServer && {
       to: egress.apiServer.to,
       ports: egress.apiServer.ports ?? [{ protocol: "TCP" as const, port: API_SERVER_PORT }],

@@ -3,6 +3,7 @@ import * as k8s from "@pulumi/kubernetes";
 import * as pulumi from "@pulumi/pulumi";
 import type { AccessRule } from "../runtime/common/kubernetes/access-rule.ts";
 import { disruptionBudget } from "./disruption-budget.ts";
+import type { TrustedCertificates } from "./trusted-certificates.ts";
 import {
   type ObjectMetadata,
   objectMetadata,
@@ -21,6 +22,8 @@ export interface ProgramArgs {
   port: number;
   env: Record<string, pulumi.Input<string>>;
   secretEnv: Record<string, pulumi.Input<string>>;
+  /** Beside those of public CAs. */
+  trustedCertificates: TrustedCertificates | undefined;
   /** What it may do at the API server, everywhere or in some namespaces; without it, no token. */
   access?: { rules: AccessRule[]; namespaces?: pulumi.Input<string>[] };
   /** A node port for the gateway of a local cluster. */
@@ -64,6 +67,7 @@ export class Program extends pulumi.ComponentResource {
             env: args.env,
             envSecret: secret.metadata.name,
             envChecksum: checksum(args.secretEnv),
+            trustedCertificates: args.trustedCertificates,
             requests: args.requests,
             limits: args.limits,
             ...(account && { serviceAccountName: account.metadata.name }),
@@ -75,7 +79,7 @@ export class Program extends pulumi.ComponentResource {
     const service = new k8s.core.v1.Service(
       `${name}-service`,
       {
-        metadata,
+        metadata: { ...metadata, annotations: READY_TIMEOUT },
         spec: {
           type: args.nodePort === undefined ? "ClusterIP" : "NodePort",
           selector: matchLabels,

@@ -1,12 +1,14 @@
 import * as pulumi from "@pulumi/pulumi";
 import { provisionerRules } from "../runtime/provisioner/rbac.ts";
 import { Program } from "./program.ts";
+import type { TrustedCertificates } from "./trusted-certificates.ts";
 
 export interface ProvisionerArgs {
   release: string;
   namespace: pulumi.Input<string>;
   agentsNamespace: pulumi.Input<string>;
   image: pulumi.Input<string>;
+  trustedCertificates: TrustedCertificates | undefined;
   databaseAdminUrl: pulumi.Input<string>;
   cacheAdminUrl: pulumi.Input<string>;
   assertionPublicKey: pulumi.Input<string>;
@@ -25,6 +27,7 @@ export class Provisioner extends pulumi.ComponentResource {
         component: "provisioner",
         namespace: args.namespace,
         image: args.image,
+        trustedCertificates: args.trustedCertificates,
         replicas: 1,
         port: 8000,
         env: {

@@ -1,22 +1,23 @@
 import { z } from "zod";
 import { pageOrigin } from "../runtime/gateway/hosts.ts";
-import { defaultModel, PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.ts";
+import {
+  defaultModel,
+  isProviderSetting,
+  PROVIDER_VARIABLES,
+  providerSettings,
+  settingsLike,
+} from "../runtime/model-gateway/providers/registry.ts";
 import { type ArtifactName, IMAGES, type ImageName } from "./artifacts.ts";
 import { configurationProblems } from "./configuration-problems.ts";
 import { egressSettings } from "./egress.ts";
 import { platformWays } from "./platform-ways.ts";
+import { certificates } from "./trusted-certificates.ts";
 
-/** Credentials, base URLs and other settings of the model providers are variables of these names. */
-const PROVIDER_VARIABLE = /^(OPENAI|OLLAMA|ANTHROPIC|GEMINI|VLLM)_[A-Z_]+$/;
-
-/** The model providers of an environment, by their variables. */
-export function providersOf(environment: NodeJS.ProcessEnv): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(environment).filter(
-      (entry): entry is [string, string] => PROVIDER_VARIABLE.test(entry[0]) && Boolean(entry[1]),
-    ),
-  );
-}
+/** A variable of a model provider: a misspelt one would leave another in force without a word. */
+const providerVariable = z.string().refine(isProviderSetting, {
+  error: ({ input }) =>
+    `no provider has such a variable; there are ${settingsLike(String(input)).join(", ")}`,
+});
 
 // What refines the whole takes these URLs apart, so it waits until they are some: `abort`.
 const postgresUrl = z.url({
@@ -60,6 +61,11 @@ export const stackSchema = z
     sandbox: z.enum(["gvisor", "none"]).default("gvisor"),
     runtimeClassName: z.string().default("gvisor"),
     registry: z.string().optional(),
+    /** The processor that our images are built for, where it is not this machine's. */
+    imagePlatform: z
+      .string()
+      .regex(/^linux\/[a-z0-9]+(\/v[0-9]+)?$/, "is no platform such as linux/amd64")
+      .optional(),
     images: z.strictObject(eachOptional(IMAGE_NAMES, z.string())).default({}),
     /** Whether the stack brings Gateway API's resource definitions, or they are there already. */
     gatewayApi: z.enum(["install", "present"]).default("install"),
@@ -82,9 +88,7 @@ export const stackSchema = z
     /** Origins of web pages that may call agents, models and tools from a browser. */
     corsOrigins: z.array(pageOrigin).default([]),
     /** Credentials and base URLs of the model providers, by their environment variables. */
-    providers: z
-      .record(z.string().regex(PROVIDER_VARIABLE, "is no provider variable"), z.string())
-      .default({}),
+    providers: z.record(providerVariable, z.string()).default({}),
     demo: z.boolean().default(false),
     defaultModel: z.string().optional(),
     samples: z.boolean().default(true),
@@ -98,6 +102,8 @@ export const stackSchema = z
     database: z.strictObject({ url: postgresUrl, modelGatewayUrl: postgresUrl }).optional(),
     cache: z.strictObject({ url: z.url({ abort: true, protocol: /^rediss?$/ }) }).optional(),
     oidc: z.strictObject({ issuer: z.string(), audience: z.string(), jwksUri: httpUrl }).optional(),
+    /** CAs that programs and agents trust beside the public ones, as certificates in PEM. */
+    trustedCertificates: certificates.optional(),
     /** Ways out that network policies have to be told, as egress rules of Kubernetes. */
     egress: egressSettings.default({ except: [] }),
     replicas: z.number().int().min(1).default(1),
@@ -174,7 +180,7 @@ export function readStackConfiguration(
       .map(([key, text]) => [key.slice(PREFIX.length), parse(key.slice(PREFIX.length), text)]),
   );
   const result = stackSchema.safeParse({
-    providers: providersOf(environment),
+    providers: providerSettings(environment),
     ...own,
     ...settings,
   });
@@ -191,9 +197,11 @@ const TEXTS = new Set([
   "kubeconfig",
   "version",
   "registry",
+  "imagePlatform",
   "defaultModel",
   "agentsNamespace",
   "runtimeClassName",
+  "trustedCertificates",
 ]);
 
 /** Pulumi keeps all values as text; numbers, flags and maps are JSON. */

@@ -61,7 +61,7 @@ export class Tracing extends pulumi.ComponentResource {
     const service = new k8s.core.v1.Service(
       `${name}-service`,
       {
-        metadata,
+        metadata: { ...metadata, annotations: READY_TIMEOUT },
         spec: {
           selector: selector(args.release, "phoenix"),
           ports: [{ name: "http", port: PORT, targetPort: "http" }],

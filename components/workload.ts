@@ -1,5 +1,6 @@
 import type * as k8s from "@pulumi/kubernetes";
 import type * as pulumi from "@pulumi/pulumi";
+import { type TrustedCertificates, trusting } from "./trusted-certificates.ts";
 
 type Input<T> = pulumi.Input<T>;
 
@@ -35,8 +36,9 @@ export function objectMetadata(
 }
 
 /**
- * How long an update waits until a workload's pods are ready; then it fails and names the reason that
- * the pods give (CrashLoopBackOff, ImagePullBackOff…). Pulumi's own bound is 10 min. The slowest start,
+ * How long an update waits until a workload's pods are ready, or a Service has one; then it fails and
+ * names the reason that the pods give (CrashLoopBackOff, ImagePullBackOff…). Pulumi's own bound is
+ * 10 min. The slowest start,
  * PostgreSQL's first, is given 2 min by its probe, and a node of two CPUs starts all pods at once.
  */
 export const READY_TIMEOUT = { "pulumi.com/timeoutSeconds": "300" };
@@ -70,6 +72,7 @@ export interface ProgramPodArgs {
   envSecret: Input<string>;
   /** Changes when the Secret does, so that pods roll. */
   envChecksum: Input<string>;
+  trustedCertificates: TrustedCertificates | undefined;
   serviceAccountName?: Input<string>;
   requests: { cpu: string; memory: string };
   limits: { cpu: string; memory: string };
@@ -77,6 +80,7 @@ export interface ProgramPodArgs {
 
 /** The pod of one of our own Node programs. */
 export function programPod(args: ProgramPodArgs): k8s.types.input.core.v1.PodTemplateSpec {
+  const trust = args.trustedCertificates && trusting(args.trustedCertificates);
   const probe = (path: string, periodSeconds: number) => ({
     httpGet: { path, port: "http" },
     periodSeconds,
@@ -85,7 +89,7 @@ export function programPod(args: ProgramPodArgs): k8s.types.input.core.v1.PodTem
   return {
     metadata: {
       labels: labels(args.release, args.component),
-      annotations: { "platform.dev/environment": args.envChecksum },
+      annotations: { "platform.dev/environment": args.envChecksum, ...trust?.annotations },
     },
     spec: {
       automountServiceAccountToken: args.serviceAccountName !== undefined,
@@ -101,6 +105,7 @@ export function programPod(args: ProgramPodArgs): k8s.types.input.core.v1.PodTem
           env: [
             { name: "PORT", value: String(args.port) },
             ...Object.entries(args.env).map(([name, value]) => ({ name, value })),
+            ...(trust?.env ?? []),
           ],
           envFrom: [{ secretRef: { name: args.envSecret } }],
           ports: [{ name: "http", containerPort: args.port }],
@@ -112,10 +117,20 @@ export function programPod(args: ProgramPodArgs): k8s.types.input.core.v1.PodTem
           startupProbe: { ...probe("/ready", 1), failureThreshold: 90 },
           readinessProbe: { ...probe("/ready", 5), failureThreshold: 2 },
           livenessProbe: { ...probe("/live", 10), failureThreshold: 3 },
-          volumeMounts: [{ name: "tmp", mountPath: "/tmp" }],
+          // Until no one sends new calls here any more: a program that drains takes none.
+          lifecycle: { preStop: { sleep: { seconds: 3 } } },
+          volumeMounts: [{ name: "tmp", mountPath: "/tmp" }, ...(trust?.volumeMounts ?? [])],
         },
       ],
-      volumes: [{ name: "tmp", emptyDir: { sizeLimit: "64Mi" } }],
+      volumes: [{ name: "tmp", emptyDir: { sizeLimit: "64Mi" } }, ...(trust?.volumes ?? [])],
+      topologySpreadConstraints: [
+        {
+          maxSkew: 1,
+          topologyKey: "kubernetes.io/hostname",
+          whenUnsatisfiable: "ScheduleAnyway",
+          labelSelector: { matchLabels: selector(args.release, args.component) },
+        },
+      ],
     },
   };
 }

@@ -2,8 +2,8 @@ import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
-import { providersOf } from "../components/stack-configuration.ts";
 import { UserError } from "../runtime/common/errors.ts";
+import { providerSettings } from "../runtime/model-gateway/providers/registry.ts";
 import type { Arguments } from "./arguments.ts";
 
 /** Settings that hold credentials: they go into the stack's configuration, encrypted. */
@@ -55,7 +55,7 @@ export async function gatherSettings(
       ...(!args.samples && { samples: false }),
     },
     secrets: {
-      providers: named.success ? { ...providersOf(environment), ...named.data } : providers,
+      providers: named.success ? { ...providerSettings(environment), ...named.data } : providers,
       ...(database !== undefined && { database }),
       ...(cache !== undefined && { cache }),
     },

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../../runtime/common/errors.ts";
+import { KIND_RELEASE } from "../artifacts.ts";
 import { fetchArtifact, unpack } from "./artifact.ts";
 import { nodeName } from "./cluster.ts";
 import { CommandFailed, run } from "./commands.ts";
@@ -86,7 +87,7 @@ async function assertRegistered(node: string): Promise<void> {
   throw new UserError(
     "sandbox_not_registered",
     "The node's containerd did not take the gVisor runtime from its configuration.",
-    "Use a kind release that the README names, or ask for platform:sandbox none, knowing what that means.",
+    `Use kind ${KIND_RELEASE}, as the README says, or ask for platform:sandbox none, knowing what that means.`,
   );
 }
 

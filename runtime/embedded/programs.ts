@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { DEV_TENANT, DEV_TOKEN } from "../common/dev-token.ts";
-import { PROVIDER_VARIABLES } from "../model-gateway/providers/registry.ts";
+import { providerSettings } from "../model-gateway/providers/registry.ts";
 import type { DeclaredAgent } from "./agents.ts";
 import { type DataPaths, logFile } from "./data-directory.ts";
 import type { Role } from "./database.ts";
@@ -27,8 +27,6 @@ const LOOPBACK = "127.0.0.1";
 const NODE_FLAGS = ["--max-semi-space-size=4", NO_DEBUGGER_BY_SIGNAL];
 /** What every program may inherit; tracing goes by the standard `OTEL_*` variables. */
 const INHERITED = /^(?:PATH|LANG|LC_\w+|TZ|LOG_LEVEL|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|OTEL_\w+)$/;
-/** `OPENAI_…` of `OPENAI_API_KEY`: a provider's base URL and options go where its key goes. */
-const PROVIDER_PREFIXES = PROVIDER_VARIABLES.map((name) => name.slice(0, name.indexOf("_") + 1));
 
 export interface ProgramsOptions {
   /** The platform's own directory, without symbolic links. */
@@ -69,7 +67,7 @@ function describeModelGateway(options: ProgramsOptions): Program {
     logFile: logFile(options.paths, "model-gateway"),
     environment: () => ({
       ...common(options, "model_gateway"),
-      ...select(options.environment, isProviderVariable),
+      ...providerSettings(options.environment),
       ...(options.demo && { DEMO_PROVIDER: "true" }),
       ASSERTION_PUBLIC_KEY: options.secrets.assertionKeys.publicKey,
       DEFAULT_LLM_MODEL: options.defaultModel,
@@ -137,10 +135,6 @@ function common(options: ProgramsOptions, role: Role): Record<string, string> {
 
 function entry({ checkout }: ProgramsOptions, program: string): string {
   return join(checkout, "runtime", program, "main.ts");
-}
-
-function isProviderVariable(name: string): boolean {
-  return PROVIDER_PREFIXES.some((prefix) => name.startsWith(prefix));
 }
 
 function select(environment: NodeJS.ProcessEnv, wanted: (name: string) => boolean) {

@@ -71,6 +71,20 @@ describe("an agent's values", () => {
       { networkPolicy: { extraEgress: [{ to: [{ ipBlock: { cidr: "0.0.0.0/0" } }] }] } },
       /opens 0\.0\.0\.0\/0, and so the cloud's metadata address/,
     ],
+    ["CAs that are a path", { trustedCertificates: "/ca.pem" }, /at '\/trustedCertificates'/],
+    [
+      "a private key among the CAs",
+      { trustedCertificates: "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----" },
+      /trustedCertificates has a private key/,
+    ],
+    [
+      "CAs and a file of CAs of its own",
+      {
+        trustedCertificates: "-----BEGIN CERTIFICATE-----",
+        extraEnv: [{ name: "NODE_EXTRA_CA_CERTS", value: "/ca.pem" }],
+      },
+      /extraEnv has NODE_EXTRA_CA_CERTS: the platform sets it/,
+    ],
     ["a release that begins with a digit", {}, /release name 9lives begins with a digit/, "9lives"],
   ];
   for (const [what, values, says, release] of refused) {
@@ -127,6 +141,7 @@ describe("an agent's values", () => {
 
   for (const name of [
     "SEARCH_API_KEY",
+    "NODE_EXTRA_CA_CERTS",
     "DEFAULT_LLM_MODEL",
     "OPENAI_ORGANISATION",
     "TOKEN_LIMIT",

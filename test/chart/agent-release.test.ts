@@ -1,6 +1,10 @@
-import type { V1Container, V1PodSpec } from "@kubernetes/client-node";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { V1ConfigMap, V1Container, V1PodSpec } from "@kubernetes/client-node";
 import { expect } from "chai";
 import { lint, notes, type Rendered, render } from "../support/helm.ts";
+
+const CA = readFileSync(join(import.meta.dirname, "../fixtures/components/ca.pem"), "utf8");
 
 describe("an agent's release", () => {
   let release: Rendered;
@@ -85,6 +89,14 @@ describe("an agent's release", () => {
       "platform.dev/redis-prefix": "aegra:assistant",
     });
     expect(spec?.template).to.deep.equal(release.one("Deployment").spec?.template);
+  });
+
+  it("takes annotations of the Service, and has none by itself", async () => {
+    const { metadata } = (await render({ serviceAnnotations: { "example.com/a": "b" } })).one(
+      "Service",
+    );
+    expect(metadata?.annotations).to.deep.equal({ "example.com/a": "b" });
+    expect(release.one("Service").metadata?.annotations).to.equal(undefined);
   });
 
   it("takes the prefix that the values name", async () => {
@@ -192,6 +204,25 @@ describe("an agent's release", () => {
     ];
     const { env } = containerOf(await render({ extraEnv }));
     expect(env?.slice(-2)).to.deep.equal(extraEnv);
+  });
+
+  it("trusts the CAs of the values beside the public ones, and rolls when they change", async () => {
+    const path = "/etc/platform/trusted-certificates";
+    const trusting = await render({ trustedCertificates: CA });
+    const map = trusting.all.find(({ kind }) => kind === "ConfigMap") as V1ConfigMap;
+    expect(map.data).to.deep.equal({ "certificates.pem": CA });
+    expect(environmentOf(trusting)).to.include({ NODE_EXTRA_CA_CERTS: `${path}/certificates.pem` });
+    const name = "trusted-certificates";
+    const mount = { name, mountPath: path, readOnly: true };
+    expect(containerOf(trusting).volumeMounts).to.deep.include(mount);
+    const volume = { name, configMap: { name: map.metadata?.name } };
+    expect(podOf(trusting).volumes).to.deep.include(volume);
+    const annotationsOf = ({ one }: Rendered) =>
+      one("Deployment").spec?.template.metadata?.annotations;
+    expect(annotationsOf(trusting)).not.to.deep.equal(
+      annotationsOf(await render({ trustedCertificates: `${CA}${CA}` })),
+    );
+    expect(release.text).not.to.include(name);
   });
 
   it("prints a curl that can be pasted: a dev token on this machine, a variable elsewhere", async () => {

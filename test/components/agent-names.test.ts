@@ -49,6 +49,7 @@ describe("an agent whose graph lies elsewhere", () => {
           checkout: "/checkout",
           version: "1",
           baseImage: "node",
+          platform: undefined,
           registry: undefined,
         }),
       ).to.throw("its graph has to lie in /checkout/agents/poet, ");
@@ -68,6 +69,7 @@ describe("an agent whose graph id is no Kubernetes name", () => {
         namespace: "agents",
         platform: { release: "platform", namespace: "platform", agentsHost: "agents.example.com" },
         runtimeClassName: "gvisor",
+        trustedCertificates: undefined,
         chartDirectory: "/charts",
       });
     });
@@ -79,6 +81,7 @@ describe("an agent whose graph id is no Kubernetes name", () => {
         "pulumi.com/timeoutSeconds": "300",
         "config.kubernetes.io/depends-on": `networking.k8s.io/namespaces/agents/NetworkPolicy/${name}`,
       },
+      serviceAnnotations: { "pulumi.com/timeoutSeconds": "300" },
     });
   });
 
@@ -94,6 +97,7 @@ describe("an agent whose graph id is no Kubernetes name", () => {
           checkout,
           version: "1",
           baseImage: "node",
+          platform: undefined,
           registry: undefined,
         });
       });

@@ -234,6 +234,60 @@ describe("the way to an external database and cache", () => {
   });
 });
 
+describe("the way to name servers", () => {
+  const PROGRAMS = ["gateway", "model-gateway", "provisioner"];
+  const BOTH = [
+    { protocol: "UDP", port: 53 },
+    { protocol: "TCP", port: 53 },
+  ];
+  const named = (dns: object) => ({ ...DEMO, "platform:egress": { dns } });
+
+  it("is to kube-dns where nothing else is said", () => {
+    for (const component of PROGRAMS) {
+      expect(policyOf(component, DEMO).egress?.[0], component).to.deep.equal({
+        to: [
+          {
+            namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "kube-system" } },
+            podSelector: { matchLabels: { "k8s-app": "kube-dns" } },
+          },
+        ],
+        ports: BOTH,
+      });
+    }
+    expect(agents(DEMO)).to.equal(undefined);
+  });
+
+  it("is to those of a setting in their place, for programs and agents, by port 53", () => {
+    const to = [{ ipBlock: { cidr: "169.254.20.10/32" } }];
+    const values = named({ to });
+    const rule = { to, ports: BOTH };
+    for (const component of PROGRAMS) {
+      const { egress } = policyOf(component, values);
+      expect(egress, component).to.deep.include(rule);
+      expect(JSON.stringify(egress), component).not.to.include("kube-dns");
+    }
+    expect(agents(values)?.egress).to.deep.equal([rule]);
+  });
+
+  it("goes by the ports of the setting", () => {
+    const dns = {
+      to: [
+        { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "openshift-dns" } } },
+      ],
+      ports: [
+        { protocol: "UDP", port: 5353 },
+        { protocol: "TCP", port: 5353 },
+      ],
+    };
+    expect(policyOf("gateway", named(dns)).egress).to.deep.include(dns);
+  });
+
+  it("is refused without UDP, which a port alone does not mean", () => {
+    const dns = { to: [{ podSelector: { matchLabels: {} } }], ports: [{ port: 5353 }] };
+    expect(refusal(named(dns))).to.match(/platform:egress\.dns\.ports: .*protocol: UDP/);
+  });
+});
+
 describe("the way to the issuer of tokens and to the API server", () => {
   const oidc = (jwksUri: string) => ({
     ...EXISTING,

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { imageValues } from "../../components/agent.ts";
 import { contentHash } from "../../components/image.ts";
-import { CHECKOUT, localStack } from "../support/pulumi-program.ts";
+import type { Registered } from "../support/pulumi-monitor.ts";
+import { CHECKOUT, configOf, localStack, runProgram } from "../support/pulumi-program.ts";
 
 describe("the content of an image", () => {
   let context: string;
@@ -97,6 +98,24 @@ describe("the images of the local stack", () => {
     for (const { inputs } of built) {
       expect(inputs.imageName).to.match(/^platform\.local\/[a-z-]+:2\.3\.1-[0-9a-f]{12}$/);
       expect(inputs.skipPush).to.equal(true);
+    }
+  });
+
+  it("are all built for the processor that the stack names, under names of their own", async () => {
+    const builds = (resources: Registered[]) =>
+      resources
+        .filter(({ type }) => type === "docker:index/image:Image")
+        .map(({ inputs }) => inputs as { imageName: string; build: { platform?: string } });
+    const here = builds((await localStack()).resources);
+    const config = { ...configOf("Pulumi.local.yaml"), "platform:demo": "true" };
+    const named = await runProgram({ ...config, "platform:imagePlatform": "linux/arm64" });
+    const there = builds(named.resources);
+
+    expect(new Set(here.map(({ build }) => build.platform))).to.deep.equal(new Set([undefined]));
+    expect(there).to.have.length(here.length);
+    for (const { imageName, build } of there) {
+      expect(build.platform, imageName).to.equal("linux/arm64");
+      expect(here.map((each) => each.imageName)).not.to.include(imageName);
     }
   });
 

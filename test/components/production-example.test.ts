@@ -187,13 +187,20 @@ describe("the example of a stack for an existing cluster", () => {
   it("comments out only ways out that there are", () => {
     const egress = text.slice(text.indexOf("platform:egress:"));
     const commented = [...egress.matchAll(/^ {4}# (\w+):/gm)].map(([, key]) => key);
-    expect(commented).to.deep.equal(["providers", "oidc", "apiServer", "except"]);
+    expect(commented).to.deep.equal(["providers", "oidc", "dns", "apiServer", "except"]);
     expect(Object.keys(egressSettings.shape)).to.include.members(commented);
   });
 
   it("comments out only settings that there are, with the checksum that is pinned", () => {
     const commented = [...text.matchAll(/^ +# platform:(\w+):/gm)].map(([, key]) => key);
-    expect(commented).to.have.members(["kubeconfig", "corsOrigins", "images", "artifacts"]);
+    expect(commented).to.have.members([
+      "kubeconfig",
+      "imagePlatform",
+      "corsOrigins",
+      "trustedCertificates",
+      "images",
+      "artifacts",
+    ]);
     expect(Object.keys(stackSchema.shape)).to.include.members(commented);
     expect(text).to.include(artifacts("x64").gatewayApi?.checksum);
   });

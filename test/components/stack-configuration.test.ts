@@ -44,6 +44,11 @@ const WRONG: [string, Record<string, unknown>, string][] = [
   ["a port over 65535", { "platform:hostPort": 70_000 }, "platform:hostPort"],
   ["half a port", { "platform:hostPort": 80.5 }, "platform:hostPort"],
   ["port 0", { "platform:hostPort": 0 }, "platform:hostPort"],
+  [
+    "a processor without its system",
+    { "platform:imagePlatform": SECRET },
+    "platform:imagePlatform",
+  ],
   ["another sandbox", { "platform:sandbox": SECRET }, "platform:sandbox"],
   ["an image we do not use", { "platform:images": { nginx: SECRET } }, "platform:images.nginx"],
   ["an image that is no text", { "platform:images": { valkey: 8 } }, "platform:images.valkey"],
@@ -149,9 +154,17 @@ describe("the configuration of a stack", () => {
       .and.match(/platform:artifacts\.gvisor\.size: .*there are location, checksum$/m);
   });
 
-  it("says of a provider's variable that is none what is wrong with it", () => {
-    const message = refusal({ ...LOCAL, "platform:providers": { AWS_SECRET: SECRET } });
-    expect(message).to.match(/platform:providers\.AWS_SECRET: is no provider variable$/m);
+  it("says which variables a provider has where one is misspelt, and else those of all", () => {
+    const saying = (name: string) =>
+      refusal({ ...LOCAL, "platform:providers": { OPENAI_API_KEY: SECRET, [name]: SECRET } });
+    expect(saying("OPENAI_BASE_ULR")).to.match(
+      /platform:providers\.OPENAI_BASE_ULR: .*there are OPENAI_API_KEY, OPENAI_BASE_URL$/m,
+    );
+    expect(saying("AWS_SECRET"))
+      .to.match(
+        /platform:providers\.AWS_SECRET: .*there are OPENAI_API_KEY, .*, VLLM_BACKEND_URL$/m,
+      )
+      .and.not.include("CANARY");
   });
 
   it("names all wrong keys at once", () => {

@@ -12,6 +12,10 @@ import {
 import { podSecurityViolations } from "../support/pod-security.ts";
 import { localStack } from "../support/pulumi-program.ts";
 
+const PROGRAMS = ["platform-gateway", "platform-model-gateway", "platform-provisioner"];
+/** What `DRAIN_MS` of our programs is unless it is set. */
+const DRAIN_SECONDS = 30;
+
 describe("the platform's pods", () => {
   let all: Described[];
   let pods: Workload[];
@@ -83,6 +87,15 @@ describe("the platform's pods", () => {
     }
   });
 
+  it("are waited for as long by their Services, which await one that is ready", () => {
+    for (const { metadata } of ofKind(all, "Service")) {
+      const target = servers.find(({ name }) => name === metadata?.name);
+      expect(metadata?.annotations?.["pulumi.com/timeoutSeconds"], metadata?.name)
+        .to.be.a("string")
+        .and.equal(target?.annotations["pulumi.com/timeoutSeconds"]);
+    }
+  });
+
   it("are asked whether they have started, are ready and are alive", () => {
     each(servers, (container, name) => {
       expect(container, name).to.include.all.keys(
@@ -90,6 +103,33 @@ describe("the platform's pods", () => {
         "readinessProbe",
         "livenessProbe",
       );
+    });
+  });
+
+  describe("of our own programs", () => {
+    const ours = () => servers.filter(({ name }) => PROGRAMS.includes(name));
+
+    it("take calls until nobody sends them any, and have time left to finish them", () => {
+      expect(ours()).to.have.length(PROGRAMS.length);
+      for (const { name, template } of ours()) {
+        const [container] = template.spec?.containers ?? [];
+        const seconds = container?.lifecycle?.preStop?.sleep?.seconds ?? 0;
+        expect(seconds, name).to.be.greaterThan(0);
+        expect(template.spec?.terminationGracePeriodSeconds, name).to.be.greaterThan(
+          seconds + DRAIN_SECONDS,
+        );
+      }
+    });
+
+    it("are spread over the nodes, and start where there is but one", () => {
+      for (const { name, labels, template } of ours()) {
+        const [spread] = template.spec?.topologySpreadConstraints ?? [];
+        expect(spread, name).to.include({
+          topologyKey: "kubernetes.io/hostname",
+          whenUnsatisfiable: "ScheduleAnyway",
+        });
+        expect(selects(spread?.labelSelector?.matchLabels, labels), name).to.equal(true);
+      }
     });
   });
 

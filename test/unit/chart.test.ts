@@ -93,6 +93,7 @@ function leavesOf(part: Schema, prefix = ""): string[] {
 /** Objects whose keys are the user's own, or Kubernetes'. */
 const OPEN_ENDED = new Set([
   "deploymentAnnotations",
+  "serviceAnnotations",
   "podLabels",
   "podAnnotations",
   "nodeSelector",

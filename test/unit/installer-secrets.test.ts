@@ -22,8 +22,11 @@ describe("the secrets that the installer is given", () => {
     return gatherSettings(readArguments(["--config", path]), environment, undefined);
   };
 
-  it("are the providers' variables of the environment, empty ones left out", async () => {
-    const { secrets } = await gather({ OPENAI_API_KEY: KEY, GEMINI_API_KEY: "", PATH: "/bin" });
+  it("are the providers' variables of the environment, empty ones and others left out", async () => {
+    const { secrets } = await gather({
+      ...{ OPENAI_API_KEY: KEY, GEMINI_API_KEY: "", PATH: "/bin" },
+      ...{ OPENAI_ADMIN_KEY: "of-another-program", OLLAMA_MODELS: "/data/models" },
+    });
     expect(secrets).to.deep.equal({ providers: { OPENAI_API_KEY: KEY } });
   });
 

@@ -5,6 +5,7 @@ import {
   defaultModel,
   findRoute,
   PROVIDER_VARIABLES,
+  providerSettings,
 } from "../../runtime/model-gateway/providers/registry.ts";
 
 const KEY = "key-0123456789";
@@ -40,6 +41,24 @@ describe("The providers", () => {
       "GEMINI_API_KEY",
       "VLLM_BACKEND_URL",
     ]);
+  });
+
+  it("are told by their own variables and by no other that begins alike", () => {
+    const own = {
+      ...{ OPENAI_API_KEY: KEY, OPENAI_BASE_URL: "http://mine" },
+      ...{ OLLAMA_API_KEY: KEY, OLLAMA_BASE_URL: "http://mine", OLLAMA_CLOUD_MODELS: "a,b" },
+      ...{ OLLAMA_LOCAL_HOST: "mine", VLLM_BACKEND_URL: "mine" },
+      ...{ ANTHROPIC_API_KEY: KEY, ANTHROPIC_BASE_URL: "http://mine" },
+      ...{ GEMINI_API_KEY: KEY, GEMINI_BASE_URL: "http://mine" },
+    };
+    const others = {
+      OPENAI_ADMIN_KEY: KEY,
+      OLLAMA_MODELS: "/data/models",
+      VLLM_PORT: "1",
+      PATH: "/",
+    };
+    expect(providerSettings({ ...own, ...others })).to.deep.equal(own);
+    expect(providerSettings({ OPENAI_API_KEY: "" })).to.deep.equal({});
   });
 
   it("are none where no variable is set, or only empty ones", () => {
@@ -90,7 +109,7 @@ describe("The providers", () => {
       ["OPENAI_BASE_URL", { OPENAI_API_KEY: KEY, OPENAI_BASE_URL: "http://u:hunter2@host/v1" }],
       ["OPENAI_API_KEY", { OPENAI_API_KEY: "hunter2 hunter2" }],
       ["VLLM_BACKEND_URL", { VLLM_BACKEND_URL: "ftp://hunter2" }],
-      ["OLLAMA_MODELS", { OLLAMA_API_KEY: KEY, OLLAMA_MODELS: " , " }],
+      ["OLLAMA_CLOUD_MODELS", { OLLAMA_API_KEY: KEY, OLLAMA_CLOUD_MODELS: " , " }],
       ["DEMO_PROVIDER", { DEMO_PROVIDER: "hunter2" }],
     ];
     for (const [name, environment] of wrong) {
@@ -102,7 +121,7 @@ describe("The providers", () => {
   });
 
   it("serve their prefix, split at the first slash, or their exact names", () => {
-    const providers = configuredProviders({ ...ALL, OLLAMA_MODELS: "gpt-oss:20b, mine:1b" });
+    const providers = configuredProviders({ ...ALL, OLLAMA_CLOUD_MODELS: "gpt-oss:20b, mine:1b" });
     const routeOf = (id: string) => {
       const route = findRoute(providers, id);
       return route && [route.provider.name, route.model];

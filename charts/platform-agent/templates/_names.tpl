@@ -35,6 +35,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (replace "+" "_" .Chart.Version) | 
 {{ printf "%s-credentials" .Release.Name }}
 {{- end }}
 
+{{- define "platform-agent.certificatesMap" -}}
+{{ printf "%s-trusted-certificates" .Release.Name }}
+{{- end }}
+
 {{- define "platform-agent.redisPrefix" -}}
 {{ default (printf "aegra:%s" .Values.graphId) .Values.redis.prefix }}
 {{- end }}

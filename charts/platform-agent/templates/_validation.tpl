@@ -52,6 +52,9 @@ extraEnv never is, as it may be a secret.
 {{- $problems := list -}}
 {{- $seen := dict -}}
 {{- $ours := list "ASSERTION_PUBLIC_KEY" "DATABASE_SCHEMA" "DATABASE_URL" "DRAIN_MS" "OPENAI_BASE_URL" "PORT" "REDIS_PREFIX" "REDIS_URL" -}}
+{{- if .Values.trustedCertificates -}}
+{{- $ours = append $ours "NODE_EXTRA_CA_CERTS" -}}
+{{- end -}}
 {{- $provider := "(?i)^(ANTHROPIC|AZURE_OPENAI|CEREBRAS|CLAUDE|COHERE|DEEPSEEK|FIREWORKS|GEMINI|GOOGLE(_AI|_GENAI|_GENERATIVE_AI)?|GROQ|HF|HUGGINGFACE(HUB)?|MISTRAL|NVIDIA|OLLAMA|OPENAI|OPENROUTER|PERPLEXITY|REPLICATE|TOGETHER(AI)?|VERTEX(AI)?|VLLM|XAI)_(ACCESS_|ADMIN_|API_|AUTH_)*(KEY|SECRET|TOKEN)S?(_[0-9]+)?$" -}}
 {{- $keyLike := "(^|[^A-Za-z0-9])(sk-(ant-|or-|proj-|svcacct-)?[A-Za-z0-9_-]{20,}|AIza[A-Za-z0-9_-]{35}|(gsk|hf)_[A-Za-z0-9]{20,}|nvapi-[A-Za-z0-9_-]{20,}|xai-[A-Za-z0-9]{20,})" -}}
 {{- range .Values.extraEnv -}}
@@ -84,6 +87,9 @@ extraEnv never is, as it may be a secret.
 {{- if hasPrefix "platform.dev/" $key -}}
 {{- $problems = append $problems (printf "deploymentAnnotations has %s: annotations of platform.dev/ are the platform's. Choose another prefix." $key) -}}
 {{- end -}}
+{{- end -}}
+{{- if contains "PRIVATE KEY" .Values.trustedCertificates -}}
+{{- $problems = append $problems "trustedCertificates has a private key: give the certificates alone." -}}
 {{- end -}}
 {{- with .Values.autoscaling -}}
 {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}

@@ -42,6 +42,8 @@ export type Provider = HttpProvider | InProcessProvider;
 export interface ProviderDefinition {
   /** The variable whose presence turns the provider on. */
   variable: string;
+  /** All variables that it reads, that one among them. */
+  settings: readonly string[];
   /**
    * @returns the provider, or undefined where the environment doesn't ask for it.
    * @throws UserError that names a wrong variable.
@@ -58,6 +60,7 @@ export function defineProvider<Shape extends z.ZodRawShape>(definition: {
   const schema = z.object(definition.environment);
   return {
     variable: definition.variable,
+    settings: Object.keys(definition.environment),
     configure: (environment) => definition.configure(readEnvironment(schema, environment)),
   };
 }

@@ -15,6 +15,32 @@ const REAL_PROVIDERS = [openai, ollamaCloud, ollamaLocal, anthropic, gemini, vll
 /** The variables of which an installation needs at least one, in the order of precedence. */
 export const PROVIDER_VARIABLES: readonly string[] = REAL_PROVIDERS.map((kind) => kind.variable);
 
+const SETTINGS = REAL_PROVIDERS.flatMap((kind) => kind.settings);
+
+/** Whether a provider reads a variable of this name. */
+export function isProviderSetting(name: string): boolean {
+  return SETTINGS.includes(name);
+}
+
+/** The variables of providers whose names begin like this one, or all of them. */
+export function settingsLike(name: string): readonly string[] {
+  const brand = name.slice(0, name.indexOf("_") + 1);
+  const same = SETTINGS.filter((each) => brand !== "" && each.startsWith(brand));
+  return same.length > 0 ? same : SETTINGS;
+}
+
+/**
+ * What an environment says about providers: credentials, base URLs and other settings, by their
+ * variables. Nothing else, since other programs' variables begin alike and may be secrets.
+ */
+export function providerSettings(environment: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(environment).filter(
+      (entry): entry is [string, string] => isProviderSetting(entry[0]) && Boolean(entry[1]),
+    ),
+  );
+}
+
 /**
  * The providers that the environment asks for, the one of the default model first. The demo
  * provider comes last: its model is the default only where there is no other.

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { apiKey, baseUrl, bearer, defineProvider } from "../provider.ts";
 
 const DEFAULT_MODEL = "gpt-oss:20b";
-/** What the cloud offered when this was written; `OLLAMA_MODELS` replaces it. */
+/** What the cloud offered when this was written; `OLLAMA_CLOUD_MODELS` replaces it, a name that Ollama itself has not. */
 const MODELS = [
   DEFAULT_MODEL,
   "gpt-oss:120b",
@@ -27,9 +27,9 @@ export const ollamaCloud = defineProvider({
   environment: {
     OLLAMA_API_KEY: apiKey,
     OLLAMA_BASE_URL: baseUrl.default("https://ollama.com/v1"),
-    OLLAMA_MODELS: modelNames.optional(),
+    OLLAMA_CLOUD_MODELS: modelNames.optional(),
   },
-  configure({ OLLAMA_API_KEY: key, OLLAMA_BASE_URL, OLLAMA_MODELS: names = MODELS }) {
+  configure({ OLLAMA_API_KEY: key, OLLAMA_BASE_URL, OLLAMA_CLOUD_MODELS: names = MODELS }) {
     if (key === undefined) return undefined;
     return {
       name: "ollama-cloud",
