@@ -1,5 +1,7 @@
 import { join, resolve } from "node:path";
-import { clusterExists, REPLACE_VARIABLE } from "../components/kind-provider/cluster.ts";
+import { z } from "zod";
+import { IMAGES } from "../components/artifacts.ts";
+import { type ClusterInputs, clusterExists, makeWay } from "../components/kind-provider/cluster.ts";
 import { CommandMissing } from "../components/kind-provider/commands.ts";
 import { DEV_TOKEN } from "../runtime/common/dev-token.ts";
 import { UserError } from "../runtime/common/errors.ts";
@@ -8,7 +10,13 @@ import { PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.
 import { type Arguments, readArguments, USAGE } from "./arguments.ts";
 import { deployedLine, footer } from "./footer.ts";
 import { Progress } from "./progress.ts";
-import { gatherSettings, settingsPath, writeSettings } from "./settings.ts";
+import {
+  gatherSettings,
+  identityOf,
+  type Settings,
+  settingsPath,
+  writeSettings,
+} from "./settings.ts";
 import {
   forget,
   installedCluster,
@@ -36,11 +44,11 @@ async function main(args: Arguments): Promise<void> {
 
 async function install(args: Arguments): Promise<void> {
   const began = performance.now();
-  if (args.replaceCluster) process.env[REPLACE_VARIABLE] = "true";
   const stack = await openStack(CHECKOUT, DATA);
   const before = await stack.exportStack();
   const installed = installedCluster(before);
   const { settings, secrets } = await gatherSettings(args, process.env, installed);
+  if (args.replaceCluster && installed !== undefined) await replaceCluster(installed, settings);
   await writeSettings(SETTINGS, settings);
   await setSecrets(stack.workspace.pulumiCommand.command, CHECKOUT, secrets);
   const update = observed(args, (options) =>
@@ -52,7 +60,8 @@ async function install(args: Arguments): Promise<void> {
   );
   const outputs = await update.catch(async (error) => {
     // Another cluster was refused: a plain `pulumi up` is to go on with this one.
-    if (!args.replaceCluster) await writeSettings(SETTINGS, { ...settings, ...installed });
+    if (!args.replaceCluster)
+      await writeSettings(SETTINGS, { ...settings, ...identityOf(installed) });
     throw error;
   });
   const value = (name: string) => outputs[name]?.value;
@@ -77,7 +86,7 @@ async function install(args: Arguments): Promise<void> {
 async function uninstall(args: Arguments): Promise<void> {
   const stack = await openStack(CHECKOUT, DATA);
   const installed = installedCluster(await stack.exportStack());
-  const clusterName = args.clusterName ?? installed?.clusterName ?? "platform";
+  const clusterName = args.clusterName ?? installed?.name ?? "platform";
   await observed(args, (options) => unlocked(stack, DATA, () => stack.destroy(options)));
   await forget(stack, CHECKOUT, [SETTINGS]);
   if (await isLeft(clusterName)) {
@@ -90,6 +99,23 @@ async function uninstall(args: Arguments): Promise<void> {
     "Platform and its cluster are gone. Images and downloaded files stay for the next time.",
   );
 }
+
+/** Deletes the cluster and all in it; the update that follows notices, and makes the one that is wanted. */
+async function replaceCluster(installed: ClusterInputs, settings: Settings): Promise<void> {
+  const wanted = successorSettings.safeParse(settings);
+  // The update names what is wrong.
+  if (!wanted.success) return;
+  const { clusterName, hostPort, images } = wanted.data;
+  const successor = { name: clusterName, hostPort, nodeImage: images?.node ?? IMAGES.node };
+  await makeWay(installed, successor);
+  output.done(`removed kind cluster: ${installed.name}`);
+}
+
+const successorSettings = z.object({
+  clusterName: z.string(),
+  hostPort: z.number(),
+  images: z.object({ node: z.string().optional() }).optional(),
+});
 
 /** Whether there is a cluster that the stack's state did not know. */
 async function isLeft(clusterName: string): Promise<boolean> {

@@ -2,6 +2,7 @@ import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
+import type { ClusterInputs } from "../components/kind-provider/cluster.ts";
 import { UserError } from "../runtime/common/errors.ts";
 import { providerSettings } from "../runtime/model-gateway/providers/registry.ts";
 import type { Arguments } from "./arguments.ts";
@@ -23,12 +24,6 @@ export function settingsPath(dataDirectory: string, stack: string): string {
   return join(dataDirectory, `settings-${stack}.json`);
 }
 
-/** What makes another cluster of it. */
-export interface ClusterIdentity {
-  clusterName: string;
-  hostPort: number;
-}
-
 /**
  * What the arguments, the file of `--config` and the environment ask for: what is secret by itself.
  * The providers are those of the environment; the file may add some.
@@ -38,7 +33,7 @@ export interface ClusterIdentity {
 export async function gatherSettings(
   args: Arguments,
   environment: NodeJS.ProcessEnv,
-  installed: ClusterIdentity | undefined,
+  installed: ClusterInputs | undefined,
 ): Promise<{ settings: Settings; secrets: SecretSettings }> {
   const { providers, database, cache, ...file } =
     args.config === undefined ? {} : await readSettings(args.config);
@@ -47,7 +42,7 @@ export async function gatherSettings(
   const named = settingsFile.safeParse(providers ?? {});
   return {
     settings: {
-      ...installed,
+      ...identityOf(installed),
       ...file,
       ...(args.port !== undefined && { hostPort: args.port }),
       ...(args.clusterName !== undefined && { clusterName: args.clusterName }),
@@ -60,6 +55,11 @@ export async function gatherSettings(
       ...(cache !== undefined && { cache }),
     },
   };
+}
+
+/** The settings that make a cluster this one. */
+export function identityOf(cluster: ClusterInputs | undefined): Settings {
+  return cluster === undefined ? {} : { clusterName: cluster.name, hostPort: cluster.hostPort };
 }
 
 function notLocal(path: string | undefined): UserError {

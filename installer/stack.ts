@@ -8,11 +8,11 @@ import {
   type Stack,
 } from "@pulumi/pulumi/automation/index.js";
 import { parseDocument } from "yaml";
-import { z } from "zod";
+import { type ClusterInputs, clusterInputs } from "../components/kind-provider/cluster.ts";
 import { run } from "../components/kind-provider/commands.ts";
-import { hasImage } from "../components/kind-provider/host-checks.ts";
+import { hasImage } from "../components/kind-provider/docker-images.ts";
 import { UserError } from "../runtime/common/errors.ts";
-import { type ClusterIdentity, SECRET_SETTINGS, type SecretSettings } from "./settings.ts";
+import { SECRET_SETTINGS, type SecretSettings } from "./settings.ts";
 
 export const STACK = "local";
 
@@ -132,13 +132,10 @@ export async function setSecrets(
 }
 
 /** The cluster that the stack has made. */
-export function installedCluster(deployment: Deployment): ClusterIdentity | undefined {
+export function installedCluster(deployment: Deployment): ClusterInputs | undefined {
   const found = resourcesOf(deployment).find(({ type }) => type === "kindlocal:index:Cluster");
-  const inputs = clusterInputs.safeParse(found?.inputs);
-  return inputs.data && { clusterName: inputs.data.name, hostPort: inputs.data.hostPort };
+  return clusterInputs.safeParse(found?.inputs).data;
 }
-
-const clusterInputs = z.object({ name: z.string(), hostPort: z.number() });
 
 /** Whether an update ended while things were being made, so that their fate is not known. */
 export function wasInterrupted(deployment: Deployment): boolean {

@@ -4,11 +4,12 @@ import { z } from "zod";
 import { UserError } from "../../runtime/common/errors.ts";
 import { checkPortFree } from "../../runtime/embedded/machine-checks.ts";
 import { CommandFailed, run } from "./commands.ts";
-import { checkDocker, hasImage } from "./host-checks.ts";
+import { pullIfMissing } from "./docker-images.ts";
+import { checkDocker } from "./host-checks.ts";
 import { claimNetwork, releaseNetwork } from "./network.ts";
 import type { ResourceKind } from "./resources.ts";
 
-const inputs = z.object({
+export const clusterInputs = z.object({
   name: z.string(),
   /** kind's own configuration, YAML; its hash is among the node's labels. */
   config: z.string(),
@@ -18,7 +19,7 @@ const inputs = z.object({
   /** A file of our own: the user's kubeconfig and its current context stay as they are. */
   kubeconfigPath: z.string(),
 });
-export type ClusterInputs = z.output<typeof inputs>;
+export type ClusterInputs = z.output<typeof clusterInputs>;
 
 export interface ClusterState extends ClusterInputs {
   kubeconfig: string;
@@ -29,21 +30,40 @@ export interface ClusterState extends ClusterInputs {
 /** The node label by which a cluster is known to be of one configuration. */
 export const CONFIG_HASH_LABEL = "platform.dev/config-hash";
 
-/** Says that a cluster may be made anew, and all in it be lost. */
-export const REPLACE_VARIABLE = "PLATFORM_REPLACE_CLUSTER";
-
 const PLATFORM_NAMESPACE = "platform";
 const READY_TIMEOUT = "180s";
 
+/** What of a cluster another one is to have. */
+export interface Successor {
+  name: string;
+  hostPort: number;
+  nodeImage: string;
+}
+
+/**
+ * Deletes a cluster and all in it, so that the next update makes another one.
+ *
+ * @throws UserError before anything is lost, where that one could not be made.
+ */
+export async function makeWay(before: ClusterInputs, successor: Successor): Promise<void> {
+  await checkDocker();
+  if (successor.hostPort !== before.hostPort) await checkPortFree(successor.hostPort);
+  if (successor.name !== before.name && (await clusterExists(successor.name))) {
+    throw stranger(successor.name, "beside the one to be replaced");
+  }
+  await pullIfMissing(successor.nodeImage);
+  await removeWithNetwork(before);
+}
+
 /** A kind cluster of one node. */
 export const cluster: ResourceKind<ClusterInputs, ClusterState> = {
-  inputs,
+  inputs: clusterInputs,
   replaces: ["name", "config", "configHash", "nodeImage", "hostPort"],
 
   async check(wanted, before) {
     if (before === undefined) return await checkNew(wanted);
     const changes = changesOf(before, wanted);
-    if (changes.length > 0) await checkReplacement(before, wanted, changes);
+    if (changes.length > 0) throw refuseReplacement(before, changes);
   },
 
   async create(wanted) {
@@ -64,10 +84,7 @@ export const cluster: ResourceKind<ClusterInputs, ClusterState> = {
     return stateOf(wanted);
   },
 
-  async delete(state) {
-    await removeCluster(state);
-    await releaseNetwork(networkMarkerOf(state));
-  },
+  delete: removeWithNetwork,
 };
 
 /** The container that is the cluster's node. */
@@ -77,38 +94,16 @@ export function nodeName(clusterName: string): string {
 
 async function checkNew(wanted: ClusterInputs): Promise<void> {
   await checkDocker();
-  // Of a replacement Pulumi asks twice, the second time as if nothing were there: the old cluster may
-  // still hold the port.
-  if (mayReplace() || (await clusterExists(wanted.name))) return;
-  await checkPortFree(wanted.hostPort);
+  if (!(await clusterExists(wanted.name))) await checkPortFree(wanted.hostPort);
 }
 
-/** The old cluster goes first, and with it its database: only if asked for, and if a new one can be. */
-async function checkReplacement(
-  before: ClusterInputs,
-  wanted: ClusterInputs,
-  changes: string[],
-): Promise<void> {
-  if (!mayReplace()) {
-    throw new UserError(
-      "cluster_replacement",
-      `The kind cluster ${before.name} would be made anew and all in it, its database too, be lost: ${changes.join(", ")}.`,
-      `Give the old value again. If it may be lost: ./install.sh --replace-cluster, or ${REPLACE_VARIABLE}=true for pulumi up.`,
-    );
-  }
-  await checkDocker();
-  if (wanted.hostPort !== before.hostPort) await checkPortFree(wanted.hostPort);
-  if (wanted.name !== before.name) await find(wanted);
-  if (await hasImage(wanted.nodeImage)) return;
-  throw new UserError(
-    "image_absent",
-    `Docker does not have the node image ${wanted.nodeImage}.`,
-    `Fetch it first: docker pull ${wanted.nodeImage}`,
+/** Another cluster begins with an empty database: never by the way, be it that a port was forgotten. */
+function refuseReplacement(before: ClusterInputs, changes: string[]): UserError {
+  return new UserError(
+    "cluster_replacement",
+    `The kind cluster ${before.name} would be made anew and all in it, its database too, be lost: ${changes.join(", ")}.`,
+    `Give the old value again. If it may be lost: ./install.sh --replace-cluster, or kind delete cluster --name ${before.name} and then pulumi up.`,
   );
-}
-
-function mayReplace(): boolean {
-  return process.env[REPLACE_VARIABLE] === "true";
 }
 
 /** What makes another cluster of it, for people. */
@@ -130,14 +125,9 @@ function changesOf(before: ClusterInputs, wanted: ClusterInputs): string[] {
 async function find(wanted: ClusterInputs): Promise<"none" | "unfinished" | "empty"> {
   if (!(await clusterExists(wanted.name))) return "none";
   if ((await isThere(markerOf(wanted))) && (await hasPort(wanted))) return "unfinished";
-  const stranger = (which: string) =>
-    new UserError(
-      "cluster_exists",
-      `There is a kind cluster ${wanted.name} already, ${which}.`,
-      `If it may go: kind delete cluster --name ${wanted.name}. Else choose another name: ./install.sh --cluster-name, or platform:clusterName.`,
-    );
   // It is written by kind when it makes a cluster, and goes with it.
-  if (!(await isThere(wanted.kubeconfigPath))) throw stranger("which was not made from here");
+  if (!(await isThere(wanted.kubeconfigPath)))
+    throw stranger(wanted.name, "which was not made from here");
   await startNode(wanted.name);
   const get = (...args: string[]) =>
     run("kubectl", ["--kubeconfig", wanted.kubeconfigPath, "get", ...args]);
@@ -145,10 +135,19 @@ async function find(wanted: ClusterInputs): Promise<"none" | "unfinished" | "emp
     ...["node", nodeName(wanted.name)],
     ...["-o", `jsonpath={.metadata.labels.${CONFIG_HASH_LABEL.replaceAll(".", "\\.")}}`],
   );
-  if (hash !== wanted.configHash) throw stranger("with another configuration");
+  if (hash !== wanted.configHash) throw stranger(wanted.name, "with another configuration");
   const platform = await get("namespace", PLATFORM_NAMESPACE, "--ignore-not-found", "-o", "name");
-  if (platform.trim() !== "") throw stranger("with a platform that this stack knows nothing of");
+  if (platform.trim() !== "")
+    throw stranger(wanted.name, "with a platform that this stack knows nothing of");
   return "empty";
+}
+
+function stranger(name: string, which: string): UserError {
+  return new UserError(
+    "cluster_exists",
+    `There is a kind cluster ${name} already, ${which}.`,
+    `If it may go: kind delete cluster --name ${name}. Else choose another name: ./install.sh --cluster-name, or platform:clusterName.`,
+  );
 }
 
 /** Whether kind has a cluster of this name, whoever made it. */
@@ -207,6 +206,11 @@ async function isThere(path: string): Promise<boolean> {
     // Not yet, or not any more.
     return false;
   }
+}
+
+async function removeWithNetwork(wanted: ClusterInputs): Promise<void> {
+  await removeCluster(wanted);
+  await releaseNetwork(networkMarkerOf(wanted));
 }
 
 async function removeCluster({ name, kubeconfigPath }: ClusterInputs): Promise<void> {

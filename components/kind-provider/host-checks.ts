@@ -1,5 +1,5 @@
 import { UserError } from "../../runtime/common/errors.ts";
-import { CommandFailed, run } from "./commands.ts";
+import { run } from "./commands.ts";
 
 const GIB = 1024 ** 3;
 /** Kubernetes itself takes 0.6 GiB, the platform up to 1.5 GiB. */
@@ -15,17 +15,6 @@ export async function checkDocker(): Promise<void> {
     `Docker has ${info.NCPU} CPUs and ${(info.MemTotal / GIB).toFixed(1)} GiB of memory; the platform needs ${CPUS} and ${MEMORY_BYTES / GIB}.`,
     "Give Docker more in its settings (Docker Desktop: Settings, Resources), then try again.",
   );
-}
-
-/** Whether Docker has the image, so that nothing needs to be pulled. */
-export async function hasImage(image: string): Promise<boolean> {
-  try {
-    await run("docker", ["image", "inspect", "--format", "{{.Id}}", image]);
-    return true;
-  } catch (error) {
-    if (error instanceof CommandFailed) return false;
-    throw error;
-  }
 }
 
 async function dockerInfo(): Promise<{ MemTotal: number; NCPU: number }> {

@@ -1,9 +1,8 @@
 import { z } from "zod";
-import { UserError } from "../../runtime/common/errors.ts";
-import { nodeReference, OWN_REGISTRY } from "../node-reference.ts";
+import { nodeReference } from "../node-reference.ts";
 import { nodeName } from "./cluster.ts";
 import { CommandFailed, pipe, run } from "./commands.ts";
-import { hasImage } from "./host-checks.ts";
+import { pullIfMissing } from "./docker-images.ts";
 import type { ResourceKind } from "./resources.ts";
 
 const inputs = z.object({
@@ -93,24 +92,4 @@ function fullName(reference: string): string {
   const [first = "", ...rest] = reference.split("/");
   if (rest.length === 0) return `docker.io/library/${reference}`;
   return /[.:]|^localhost$/.test(first) ? reference : `docker.io/${reference}`;
-}
-
-async function pullIfMissing(image: string): Promise<void> {
-  if (await hasImage(image)) return;
-  if (image.startsWith(`${OWN_REGISTRY}/`)) {
-    throw new UserError(
-      "image_lost",
-      `The image ${image}, which this stack built, is not in Docker any more.`,
-      "Run ./install.sh: it builds what is lost.",
-    );
-  }
-  try {
-    await run("docker", ["pull", "--quiet", image]);
-  } catch (error) {
-    throw new UserError(
-      "image_pull",
-      `The image ${image} is not in Docker and can't be pulled: ${(error as Error).message}`,
-      "Check the network, load the image into Docker, or name another one in platform:images.",
-    );
-  }
 }

@@ -3,11 +3,7 @@ import { access, mkdir, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { dirname, join } from "node:path";
 import { expect } from "chai";
-import {
-  type ClusterInputs,
-  cluster,
-  REPLACE_VARIABLE,
-} from "../../components/kind-provider/cluster.ts";
+import { type ClusterInputs, cluster, makeWay } from "../../components/kind-provider/cluster.ts";
 import { KindLocalProvider } from "../../components/kind-provider/provider.ts";
 import { failureOf } from "../support/failure.ts";
 import { type FakeTools, fakeTools, type Machine } from "../support/fake-tools.ts";
@@ -132,14 +128,6 @@ describe("a kind cluster of a stack", () => {
       const { failures = [] } = await provider.check(URN, olds, { ...news });
       return failures.map(({ reason }) => reason).join("\n");
     };
-    const replace = async (change: object) => {
-      process.env[REPLACE_VARIABLE] = "true";
-      try {
-        return await refusal(wanted, { ...wanted, ...change });
-      } finally {
-        delete process.env[REPLACE_VARIABLE];
-      }
-    };
     const whileTaken = async (port: number, work: () => Promise<string>) => {
       const holder = await listen(port);
       try {
@@ -161,7 +149,7 @@ describe("a kind cluster of a stack", () => {
       expect(reason).to.include(`Port ${wanted.hostPort} is taken by process ${process.pid}`);
     });
 
-    it("where it would take the place of one with data in it, unless that is asked for", async () => {
+    it("where it would take the place of one with data in it", async () => {
       await machine({ clusters: ["platform"] });
       const other = { ...wanted, hostPort: await freePort(), configHash: "other" };
       const reason = await refusal(wanted, other);
@@ -170,32 +158,33 @@ describe("a kind cluster of a stack", () => {
       expect(await refusal(wanted, { ...wanted, configHash: "other" })).to.include(
         "kind's configuration changes",
       );
-      expect(await replace({ hostPort: other.hostPort, configHash: "other" })).to.equal("");
       expect(await refusal(wanted, wanted)).to.equal("");
     });
+  });
 
-    it("where the one to take its place could not be made", async () => {
-      await machine({ clusters: ["platform", "taken"], absentImages: ["kindest/node:v2"] });
-      const port = await freePort();
-      const taken = await whileTaken(port, () => replace({ hostPort: port, configHash: "x" }));
-      expect(taken).to.include(`Port ${port} is taken`);
-      expect(await replace({ name: "taken", kubeconfigPath: "/nowhere" })).to.include(
-        "There is a kind cluster taken already",
-      );
-      expect(await replace({ nodeImage: "kindest/node:v2" })).to.include(
-        "docker pull kindest/node:v2",
+  describe("that is to make way for another one", () => {
+    const successor = () => ({ name: "platform", hostPort: wanted.hostPort, nodeImage: "node:2" });
+    const isDeleted = async () => (await tools.calls()).join("\n").includes("kind delete");
+
+    it("goes, with its successor's image fetched before", async () => {
+      await machine({ clusters: ["platform"], absentImages: ["node:2"] });
+      await makeWay(wanted, successor());
+      expect((await tools.calls()).join("\n")).to.match(
+        /docker pull --quiet node:2.*kind delete cluster --name platform/s,
       );
     });
 
-    it("but not the second time that Pulumi asks of one, while the old one holds the port", async () => {
-      await machine({ clusters: ["platform"] });
-      process.env[REPLACE_VARIABLE] = "true";
-      try {
-        const ask = () => refusal({}, { ...wanted, name: "another" });
-        expect(await whileTaken(wanted.hostPort, ask)).to.equal("");
-      } finally {
-        delete process.env[REPLACE_VARIABLE];
-      }
+    it("stays where that one could not be made", async () => {
+      await machine({ clusters: ["platform", "taken"] });
+      const port = await freePort();
+      const holder = await listen(port);
+      const onPort = await failureOf(makeWay(wanted, { ...successor(), hostPort: port }));
+      holder.close();
+      await once(holder, "close");
+      expect(onPort.message).to.include(`Port ${port} is taken`);
+      const named = await failureOf(makeWay(wanted, { ...successor(), name: "taken" }));
+      expect(named.message).to.include("There is a kind cluster taken already");
+      expect(await isDeleted()).to.equal(false);
     });
   });
 

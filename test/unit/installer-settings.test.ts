@@ -7,7 +7,14 @@ import { footer } from "../../installer/footer.ts";
 import { gatherSettings } from "../../installer/settings.ts";
 import { failureOf } from "../support/failure.ts";
 
-const INSTALLED = { clusterName: "mine", hostPort: 9000 };
+const INSTALLED = {
+  name: "mine",
+  hostPort: 9000,
+  config: "…",
+  configHash: "abc",
+  nodeImage: "kindest/node:v1",
+  kubeconfigPath: "/kubeconfig",
+};
 
 describe("the settings that the installer is given", () => {
   let directory: string;

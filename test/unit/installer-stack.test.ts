@@ -86,12 +86,16 @@ describe("the state of the local stack", () => {
   });
 
   it("tells which cluster there is", () => {
-    const type = "kindlocal:index:Cluster";
-    const resources = [{ urn: "urn", type, inputs: { name: "mine", hostPort: 9000, config: "…" } }];
-    expect(installedCluster(stateOf({ resources }))).to.deep.equal({
-      clusterName: "mine",
+    const inputs = {
+      name: "mine",
       hostPort: 9000,
-    });
+      config: "…",
+      configHash: "abc",
+      nodeImage: "kindest/node:v1",
+      kubeconfigPath: "/kubeconfig",
+    };
+    const resources = [{ urn: "urn", type: "kindlocal:index:Cluster", inputs }];
+    expect(installedCluster(stateOf({ resources }))).to.deep.equal(inputs);
     expect(installedCluster(stateOf({}))).to.equal(undefined);
   });
 
