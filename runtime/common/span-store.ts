@@ -1,11 +1,11 @@
-import { hrTimeToMicroseconds } from "@opentelemetry/core";
+import { type ExportResult, hrTimeToMicroseconds } from "@opentelemetry/core";
 import type { ReadableSpan, SpanExporter } from "@opentelemetry/sdk-trace-base";
 import type { Logger } from "./logging.ts";
-import { createPool } from "./postgres.ts";
+import { createPool, isConnectionLoss } from "./postgres.ts";
 
 /**
  * Keeps spans in PostgreSQL, table `tracing.span`, where the console of the embedded way reads
- * them. The role may only insert. A batch that can't be written is lost and logged: tracing never
+ * them. The role may only insert. Spans that can't be written are lost and logged: tracing never
  * holds up a call.
  */
 export function createSpanStoreExporter(
@@ -18,17 +18,32 @@ export function createSpanStoreExporter(
     synchronousCommit: false,
     applicationName: `${service}-spans`,
   });
+
+  async function insert(spans: ReadableSpan[]): Promise<void> {
+    const rows = storable(JSON.stringify(spans.map((span) => spanRow(span, service))));
+    await pool.query({ name: "insert-spans", text: INSERT, values: [rows] });
+  }
+
+  /** Returns how many were lost: one that the database refuses must not take its neighbours along. */
+  async function insertEach(spans: ReadableSpan[]): Promise<number> {
+    const inserts = await Promise.allSettled(spans.map((span) => insert([span])));
+    return inserts.filter(({ status }) => status === "rejected").length;
+  }
+
+  async function write(spans: ReadableSpan[]): Promise<ExportResult> {
+    try {
+      await insert(spans);
+      return { code: 0 };
+    } catch (error) {
+      const lost = isConnectionLoss(error) ? spans.length : await insertEach(spans);
+      const { message } = error as Error;
+      logger.warn({ error: message, spans: lost }, "spans lost");
+      return { code: 1, error: error as Error };
+    }
+  }
+
   return {
-    export(spans, done) {
-      const rows = JSON.stringify(spans.map((span) => spanRow(span, service)));
-      pool.query({ name: "insert-spans", text: INSERT, values: [rows] }).then(
-        () => done({ code: 0 }),
-        (error: Error) => {
-          logger.warn({ error: error.message, spans: spans.length }, "spans lost");
-          done({ code: 1, error });
-        },
-      );
-    },
+    export: (spans, done) => void write(spans).then(done),
     forceFlush: async () => {},
     shutdown: () => pool.end(),
   };
@@ -59,16 +74,18 @@ function spanRow(span: ReadableSpan, service: string) {
     failed: span.status.code === 2,
     status_message: span.status.message ?? null,
     tenant: span.attributes["platform.tenant"] ?? null,
-    attributes: withoutNul(span.attributes),
+    attributes: span.attributes,
   };
 }
 
-/** PostgreSQL's jsonb refuses U+0000, which a model may well produce. */
-function withoutNul(attributes: ReadableSpan["attributes"]): ReadableSpan["attributes"] {
-  return Object.fromEntries(
-    Object.entries(attributes).map(([key, value]) => [
-      key,
-      typeof value === "string" && value.includes("\0") ? value.replaceAll("\0", "") : value,
-    ]),
-  );
+/** The two texts that JSON can write and PostgreSQL can't keep: U+0000, and half a character. */
+const UNSTORABLE = /(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f]..)/g;
+
+/**
+ * Rows that PostgreSQL takes whatever a client or a model wrote, and wherever it was cut.
+ *
+ * @param json As JSON.stringify writes it, which escapes both of the two and no whole character.
+ */
+function storable(json: string): string {
+  return json.replace(UNSTORABLE, "$1\ufffd");
 }

@@ -10,6 +10,7 @@ import {
   startTraceDatabase,
   type TraceDatabase,
 } from "../support/console.ts";
+import { failureOf } from "../support/failure.ts";
 import { recordingLogger } from "../support/gateway.ts";
 import { exportSpans, newTraceId } from "../support/spans.ts";
 
@@ -74,6 +75,69 @@ describe("one trace", () => {
     }
     const next = `/sign-in?next=${encodeURIComponent(`/traces/${hostile}`)}`;
     expect(await (await browser.get(next)).text()).not.to.match(/<script|<img/i);
+  });
+
+  it("text that PostgreSQL can't keep loses a character, wherever it stands, and no span", async () => {
+    const [cut, traceId] = ["😀".slice(0, 1), newTraceId()];
+    const escaped = String.raw`\\u0000 \ud83d`;
+    await exportSpans(database.worker, [
+      {
+        traceId,
+        name: "GET /x\0",
+        error: `\0\0${cut}`,
+        attributes: {
+          "platform.tenant": `acme${cut}`,
+          "openinference.span.kind": "\0",
+          [`key\0${cut}`]: ["in a list\0", `"\\\0${cut}`],
+          "input.value": escaped,
+          whole: "😀",
+        },
+      },
+    ]);
+    const { rows } = await database.pool.query(
+      "SELECT name, kind, status_message, tenant, attributes FROM tracing.span",
+    );
+    expect(rows).to.deep.equal([
+      {
+        name: "GET /x\ufffd",
+        kind: "\ufffd",
+        status_message: "\ufffd\ufffd\ufffd",
+        tenant: "acme\ufffd",
+        attributes: {
+          "platform.tenant": "acme\ufffd",
+          "openinference.span.kind": "\ufffd",
+          "key\ufffd\ufffd": ["in a list\ufffd", '"\\\ufffd\ufffd'],
+          "input.value": escaped,
+          whole: "😀",
+        },
+      },
+    ]);
+  });
+
+  it("a span that the database refuses takes none of its batch along, and the log says so", async () => {
+    const { logger, log } = recordingLogger();
+    const service = createSpanStoreExporter(database.postgres.url("worker"), "worker", logger);
+    const traceId = newTraceId();
+    const refused = { traceId, durationMs: Number.NaN };
+    const outcome = exportSpans(service, [{ traceId, name: "a" }, refused, { traceId, name: "b" }]);
+    expect((await failureOf(outcome)).message).to.contain("duration_us");
+    await service.shutdown();
+    const { rows } = await database.pool.query("SELECT name FROM tracing.span ORDER BY name");
+    expect(rows).to.deep.equal([{ name: "a" }, { name: "b" }]);
+    expect(log.lines.map(({ msg, spans }) => ({ msg, spans }))).to.deep.equal([
+      { msg: "spans lost", spans: 1 },
+    ]);
+  });
+
+  it("U+0000 that stands escaped in a prompt does not reach the page", async () => {
+    const traceId = newTraceId();
+    const input = JSON.stringify({ messages: [{ role: "human", content: "before\0after" }] });
+    await exportSpans(database.worker, [{ traceId, attributes: { "input.value": input } }]);
+    for (const path of ["/traces", `/traces/${traceId}`]) {
+      const page = await browser.page(path);
+      expect(page, path).to.contain("before");
+      expect(page, path).not.to.contain("\0");
+    }
   });
 
   it("values of megabytes are cut, not sent", async () => {

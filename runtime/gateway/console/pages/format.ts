@@ -42,7 +42,8 @@ export function inputPreview(input: string): string {
   const last = contents.at(-1)?.[1];
   if (last === undefined) return input;
   try {
-    return String(JSON.parse(`"${last}"`));
+    // HTML knows no U+0000.
+    return String(JSON.parse(`"${last}"`)).replaceAll("\0", "\ufffd");
   } catch {
     // Cut within an escape sequence: show it as it stands.
     return last;
