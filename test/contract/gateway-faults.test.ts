@@ -60,6 +60,28 @@ describe("calls through the gateway that fail", () => {
     await closed.promise;
   });
 
+  it("a client that takes nothing of a stream is dropped in time, and ends the worker's call", async () => {
+    const closed = Promise.withResolvers<void>();
+    handler = (incoming, outgoing) => {
+      const fill = () => {
+        while (outgoing.write(Buffer.alloc(65_536)));
+      };
+      outgoing.on("drain", fill);
+      incoming.socket.once("close", () => closed.resolve());
+      fill();
+    };
+    const stallMs = { worker: 50, "model-gateway": 50, "tool-gateway": 50, "trace-ui": 50 };
+    const proxy = createProxy({ bodyLimitBytes: LIMIT_BYTES, stallMs });
+    const door = await startGateway(await gatewayDeps({ worker: worker.url, proxy }));
+    const answer = await answerOf(send(door.url, "GET", "/runs/stream").end());
+    await closed.promise;
+    const cut = new Promise((resolve) => answer.once("close", resolve));
+    answer.on("error", () => {}).resume();
+    await cut;
+    expect(answer.complete).to.equal(false);
+    await door.stop();
+  });
+
   it("a worker that dies within a stream cuts the client's connection", async () => {
     for (const headers of [{}, { "content-length": "100" }] as const) {
       const dying = Promise.withResolvers<() => void>();

@@ -15,6 +15,8 @@ export interface ProxyOptions {
   retryPause?: () => Promise<unknown>;
   /** When an upstream that says nothing is given up. */
   silence?: SilenceOptions;
+  /** How long a client may take nothing of an answer that waits for it, in ms. */
+  stallMs?: Readonly<Record<Destination, number>>;
 }
 
 /** One call to pass on. */
@@ -57,6 +59,13 @@ const KEEP_ALIVE_DELAY_MS = 10_000;
 const HEAD_TIMEOUT_MS = 30_000;
 /** A worker that is silent for so long has lost the leases of its runs. */
 const SILENCE: SilenceOptions = { silentMs: 15_000, probeMs: 5_000, strikes: 3 };
+/** As long as the programs behind us wait for one who asks them directly. */
+const STALL_MS: Readonly<Record<Destination, number>> = {
+  worker: 60_000,
+  "model-gateway": 300_000,
+  "tool-gateway": 60_000,
+  "trace-ui": 60_000,
+};
 /** Long enough for a worker's listener that is being replaced, short enough not to be noticed. */
 const RETRY_PAUSE_MS = 250;
 const standardPause = () => delay(RETRY_PAUSE_MS);
@@ -91,13 +100,17 @@ async function forward(
   options: ProxyOptions,
   call: Forwarding,
 ): Promise<ForwardOutcome> {
-  const { bodyLimitBytes: limitBytes, retryPause = standardPause } = options;
+  const {
+    bodyLimitBytes: limitBytes,
+    retryPause = standardPause,
+    stallMs: { [call.destination]: stallMs } = STALL_MS,
+  } = options;
   refuseAnnouncedExcess(call.incoming, limitBytes);
   const headers = headersOf(call);
   const arrived = arrivedBody(call.incoming);
   for (let attempt = 1; ; attempt++) {
     const body = arrived ?? streamedBody(call.incoming, limitBytes);
-    const relay = relayResponse(call);
+    const relay = relayResponse({ ...call, stallMs });
     agent.dispatch(
       {
         origin: relay.origin,

@@ -27,24 +27,36 @@ export interface RelayedCall {
   upstream: URL;
   /** Headers that the answer gets from us, by lower-case name. */
   responseHeaders: Readonly<Record<string, string>>;
+  /** How long the client may take nothing of what waits for it, in ms. Then it has left. */
+  stallMs: number;
 }
 
 /** Backpressure goes both ways: a client that reads slowly pauses the upstream's socket. */
 export function relayResponse(call: RelayedCall): ResponseRelay {
-  const { outgoing, destination, upstream, responseHeaders } = call;
+  const { outgoing, destination, upstream, responseHeaders, stallMs } = call;
   const { promise: outcome, resolve } = Promise.withResolvers<RelayOutcome>();
   let controller: Dispatcher.DispatchController | undefined;
   let status: number | undefined;
   let written = false;
   let heardAt = performance.now();
   let paused = false;
+  let stalled: NodeJS.Timeout | undefined;
 
+  const waitForClient = () => {
+    stalled ??= setTimeout(() => outgoing.destroy(), stallMs);
+  };
+  const stopWaiting = () => {
+    clearTimeout(stalled);
+    stalled = undefined;
+  };
   const settle = (result: RelayOutcome) => {
+    stopWaiting();
     outgoing.off("close", onClose).off("drain", onDrain).off("finish", onFinish);
     resolve(result);
   };
   const onFinish = () => settle({ kind: "sent", status: status ?? outgoing.statusCode });
   const onDrain = () => {
+    stopWaiting();
     paused = false;
     heardAt = performance.now();
     controller?.resume();
@@ -77,9 +89,11 @@ export function relayResponse(call: RelayedCall): ResponseRelay {
       if (outgoing.write(chunk)) return;
       paused = true;
       current.pause();
+      waitForClient();
     },
     onResponseEnd() {
       outgoing.end();
+      waitForClient();
     },
     onResponseError(_, error) {
       if (status !== undefined) {
