@@ -23,13 +23,8 @@ export async function readBody<Schema extends z.ZodType>(
   schema: Schema,
 ): Promise<z.output<Schema>> {
   const text = await c.req.text();
+  refuseExcess(text);
   const body = text === "" ? {} : parseJson(text);
-  if (isDeeperThan(text, DEPTH_LIMIT)) {
-    throw new ValidationError(
-      [{ type: "too_deep", loc: ["body"], msg: `nests deeper than ${DEPTH_LIMIT}`, input: null }],
-      `Invalid body: it nests deeper than ${DEPTH_LIMIT} levels.`,
-    );
-  }
   await refuseSerializedObjects(body, text);
   const result = schema.safeParse(body);
   if (result.success) return result.data;
@@ -50,17 +45,57 @@ function parseJson(text: string): unknown {
 
 /** Deeper JSON could be parsed, but neither written again nor stored by PostgreSQL. */
 const DEPTH_LIMIT = 500;
+/** What one body takes to look through keeps everyone else waiting: a second for a million parts. */
+const PART_LIMIT = 200_000;
 
-/** @param text Valid JSON. */
-function isDeeperThan(text: string, limit: number): boolean {
-  if (text.length < 2 * limit) return false;
-  let depth = 0;
-  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[{]|[\]}]/g)) {
-    if (token === "[" || token === "{") depth += 1;
-    else if (token === "]" || token === "}") depth -= 1;
-    if (depth > limit) return true;
+/** @throws ValidationError 422 where the JSON nests too deeply or has too many parts. */
+function refuseExcess(text: string): void {
+  const { depth, parts } = extentOf(text);
+  if (depth > DEPTH_LIMIT) {
+    throw excess("too_deep", `nests deeper than ${DEPTH_LIMIT} levels`);
   }
-  return false;
+  if (parts > PART_LIMIT) {
+    throw excess("too_many_parts", `has more than ${PART_LIMIT} parts`);
+  }
+}
+
+function excess(type: string, msg: string): ValidationError {
+  return new ValidationError(
+    [{ type, loc: ["body"], msg, input: null }],
+    `Invalid body: it ${msg}.`,
+  );
+}
+
+/** How deep JSON nests, and its parts: values, and lists and objects once more. No text is an error. */
+function extentOf(text: string): { depth: number; parts: number } {
+  let [depth, level, parts] = [0, 0, 1];
+  for (let at = 0; at < text.length; at++) {
+    switch (text[at]) {
+      case '"':
+        at = stringEnd(text, at + 1);
+        break;
+      case "[":
+      case "{":
+        level += 1;
+        depth = Math.max(depth, level);
+        parts += 1;
+        break;
+      case "]":
+      case "}":
+        level -= 1;
+        break;
+      case ",":
+        parts += 1;
+    }
+  }
+  return { depth, parts };
+}
+
+/** Where the quote stands that ends the string. */
+function stringEnd(text: string, start: number): number {
+  let at = start;
+  while (at < text.length && text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
+  return at;
 }
 
 /**

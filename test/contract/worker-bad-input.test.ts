@@ -75,10 +75,25 @@ describe("what is sent wrongly", () => {
     expect(await jsonOf(answer)).to.include({ error: "payload_too_large" });
   });
 
+  it("is refused where it has more parts than can be looked through in passing", async () => {
+    for (const part of ["{}", '"a,b"', "1"]) {
+      const many = (count: number) => `{"metadata":{"a":[${Array(count).fill(part).join()}]}}`;
+      expect((await worker.call(caller, "POST", "/threads/search", many(99_000))).status).to.equal(
+        200,
+      );
+      const answer = await worker.call(caller, "POST", "/threads/search", many(300_000));
+      expect(answer.status).to.equal(422);
+      const { message, detail } = await jsonOf(answer);
+      expect(message).to.equal("Invalid body: it has more than 200000 parts.");
+      expect(detail[0]).to.deep.include({ type: "too_many_parts", loc: ["body"] });
+    }
+  });
+
   it("is no reason to lose what was sent rightly at the edge of the possible", async () => {
     const wide = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`key ${n}`, n]));
     const nested = JSON.parse(`${'{"a":'.repeat(450)}1${"}".repeat(450)}`);
-    for (const given of [wide, nested, "x".repeat(5_000_000), null, [], 1e308, -0.5, "\ud800"]) {
+    const long = ["x".repeat(9_500_000), '"\\'.repeat(2_300_000)];
+    for (const given of [wide, nested, ...long, null, [], 1e308, -0.5, "\ud800"]) {
       const { thread_id } = await jsonOf(worker.call(caller, "POST", "/threads", {}));
       const config = { ...caller, graphId: "config" };
       const values = await jsonOf(
