@@ -7,13 +7,14 @@ const MESSAGE_CLASS = /^(?:AI|Human|System|Tool|Function|Chat|Remove)Message(?:C
 
 interface Found {
   place: (string | number)[];
-  record: { id: unknown[] };
+  record: object;
 }
 
 /**
- * Refuses a body that pretends to hold serialised LangChain objects: what reads a thread's state
- * makes them real, so that a client could have any class of LangChain constructed in this process,
- * or leave a state behind that nobody can read again. Messages are welcome.
+ * Refuses a body that pretends to hold serialised objects: what reads a thread's state makes them
+ * real, so that a client could have any class of LangChain constructed in this process, leave a
+ * state behind that nobody can read again, or find another value there than it sent. Messages are
+ * welcome.
  *
  * @param text The body's JSON.
  * @throws ValidationError 422 that names the place.
@@ -23,7 +24,7 @@ export async function refuseSerializedObjects(body: unknown, text: string): Prom
   if (!text.includes('"lc"') && !text.includes("\\u")) return;
   for (const { place, record } of serializedObjects(body)) {
     if (await isMessage(record)) continue;
-    const msg = "must not be a serialised LangChain object other than a message";
+    const msg = "must not be a serialised object other than a message of LangChain";
     throw new ValidationError(
       [{ type: "serialized_object", loc: ["body", ...place], msg, input: record }],
       `Invalid body: ${place.join(".")} ${msg}.`,
@@ -62,7 +63,15 @@ function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null;
 }
 
-function isSerialized(value: object): value is { id: unknown[] } {
+/** The types of JsonPlusSerializer's own form, `lc: 2`: a Set or Map, a RegExp, undefined… */
+const OWN_TYPES: readonly unknown[] = ["constructor", "undefined", "delta_snapshot"];
+
+function isSerialized(value: object): boolean {
+  if (!("lc" in value && "type" in value)) return false;
+  return isLangChains(value) || (value.lc === 2 && OWN_TYPES.includes(value.type));
+}
+
+function isLangChains(value: object): value is { id: unknown[] } {
   return (
     "lc" in value &&
     value.lc === 1 &&
@@ -73,7 +82,8 @@ function isSerialized(value: object): value is { id: unknown[] } {
   );
 }
 
-async function isMessage(record: { id: unknown[] }): Promise<boolean> {
+async function isMessage(record: object): Promise<boolean> {
+  if (!isLangChains(record)) return false;
   const [library, module, name] = record.id;
   const isNamed =
     record.id.length === 3 &&

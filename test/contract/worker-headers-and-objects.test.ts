@@ -101,13 +101,36 @@ describe("what a client can bring into a graph", () => {
     expect(messages[0]).to.include({ type: "human", content: "hi" });
   });
 
+  it("a client can't have its data turned into what a checkpoint writes as an object", async () => {
+    const caller = newCaller("config");
+    const made = (id: string, args: unknown[], method?: string) => ({
+      ...{ lc: 2, type: "constructor", id: [id], args },
+      ...(method && { method }),
+    });
+    for (const given of [
+      made("Set", [[1]]),
+      made("Map", [[["a", 1]]]),
+      made("RegExp", ["(a+)+$", ""]),
+      made("Error", ["x"]),
+      made("Uint8Array", [[1]], "from"),
+      made("Function", ["return process.env"]),
+      { lc: 2, type: "undefined" },
+      { lc: 2, type: "delta_snapshot", value: 1 },
+    ]) {
+      const body = { assistant_id: "config", input: { given: [given] } };
+      const answer = await worker.call(caller, "POST", "/runs/wait", body);
+      expect(answer.status, JSON.stringify(given)).to.equal(422);
+      expect((await jsonOf(answer)).detail[0].loc).to.deep.equal(["body", "input", "given", 0]);
+    }
+  });
+
   it("input that looks like LangChain's own objects stays what it is", async () => {
     const client = await worker.client(newCaller("config"));
     const { thread_id } = await client.threads.create();
     const given = [
       { lc: 1, type: "secret", id: ["ASSERTION_PUBLIC_KEY"] },
       { lc: 1, type: "secret", id: ["DATABASE_URL"] },
-      { lc: 2, type: "constructor", id: ["Function"], args: ["return process.env"] },
+      { lc: 3, type: "constructor", id: ["Set"], args: [[1]] },
     ];
     await client.runs.wait(thread_id, "config", { input: { given } });
     const { values } = await client.threads.getState(thread_id);
