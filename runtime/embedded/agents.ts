@@ -1,13 +1,16 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { readdir, realpath, stat, writeFile } from "node:fs/promises";
-import { dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { type AgentDeclaration, agentDeclaration } from "../common/agent.ts";
 import { UserError } from "../common/errors.ts";
 import type { ReadDeclaration } from "./declaration-reader.ts";
+import { type OnWaiting, until } from "./wait.ts";
 import { confinement } from "./worker-permissions.ts";
 
 const READER = join(import.meta.dirname, "declaration-reader.ts");
+/** Declarations take milliseconds; this is for one that never comes to an end. */
+const PATIENCE_MS = 30_000;
 
 /** An agent as its file declares it; the graph as an absolute path. */
 export interface DeclaredAgent extends AgentDeclaration {
@@ -18,9 +21,15 @@ export interface DeclaredAgent extends AgentDeclaration {
  * Reads the declarations of a folder: every `.ts` file that lies directly in it. They are code, so
  * they are read in a process that is confined as the worker is.
  *
+ * @param patienceMs How long all of them together may take.
  * @throws UserError that names the file.
  */
-export async function readAgents(checkout: string, directory: string): Promise<DeclaredAgent[]> {
+export async function readAgents(
+  checkout: string,
+  directory: string,
+  onWaiting: OnWaiting = () => {},
+  patienceMs = PATIENCE_MS,
+): Promise<DeclaredAgent[]> {
   const folder = await realFolder(directory);
   const files = (await readdir(folder))
     .filter((name) => /^[^.].*\.ts$/.test(name) && !name.endsWith(".d.ts"))
@@ -34,7 +43,8 @@ export async function readAgents(checkout: string, directory: string): Promise<D
     );
   }
   const agents: DeclaredAgent[] = [];
-  for (const read of await readDeclarations(checkout, folder, files)) {
+  const declarations = await readDeclarations(checkout, folder, files, onWaiting, patienceMs);
+  for (const read of declarations) {
     const agent = await checkDeclaration(read, folder);
     const twin = agents.find(({ graphId }) => graphId === agent.graphId);
     if (twin !== undefined) throw sameGraphId(agent, twin);
@@ -66,6 +76,8 @@ async function readDeclarations(
   checkout: string,
   folder: string,
   files: string[],
+  onWaiting: OnWaiting,
+  patienceMs: number,
 ): Promise<ReadDeclaration[]> {
   const reader = fork(READER, files, {
     execArgv: confinement(checkout, folder, [READER]),
@@ -74,10 +86,21 @@ async function readDeclarations(
   });
   const read: ReadDeclaration[] = [];
   reader.on("message", (message) => read.push(message as ReadDeclaration));
-  await once(reader, "close");
+  let ended = false;
+  const closed = once(reader, "close").then(() => {
+    ended = true;
+  });
+  await until(
+    () => ended || undefined,
+    patienceMs,
+    (waitedMs) => onWaiting(`for ${basename(files[read.length] ?? "")}`, waitedMs),
+  );
+  const isLate = !ended && reader.kill("SIGKILL");
+  await closed;
   const missing = files[read.length];
   if (missing !== undefined) {
-    throw invalid(missing, "it ended the process that reads it");
+    const late = `it was not loaded within ${patienceMs / 1_000} s`;
+    throw invalid(missing, isLate ? late : "it ended the process that reads it");
   }
   return read;
 }

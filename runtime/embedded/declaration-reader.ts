@@ -4,8 +4,11 @@ import { pathToFileURL } from "node:url";
 export type ReadDeclaration = { file: string } & ({ declaration: unknown } | { error: string });
 
 for (const file of process.argv.slice(2)) {
-  process.send?.(await readDeclaration(file));
+  const read = await readDeclaration(file);
+  await new Promise((sent) => process.send?.(read, undefined, {}, sent));
 }
+// What a declaration left running, a timer for instance, must not keep the start waiting.
+process.exit();
 
 async function readDeclaration(file: string): Promise<ReadDeclaration> {
   try {

@@ -39,7 +39,9 @@ async function main(): Promise<void> {
 
 async function run(args: Arguments, paths: DataPaths, model: string): Promise<void> {
   const secrets = await loadSecrets(paths.secrets);
-  const agents = await readAgents(CHECKOUT, args.agents);
+  const { agents } = await output.step("Reading agents", async (wait) => {
+    return { title: "Agents", agents: await readAgents(CHECKOUT, args.agents, wait) };
+  });
   const agentsDirectory = await realpath(args.agents);
   await writeLanggraphConfig(paths.langgraphConfig, agents);
   const platform = new Platform({

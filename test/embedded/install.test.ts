@@ -35,6 +35,7 @@ describe("./install.sh --embedded", () => {
 
     expect((agent as Conversation).messages.at(-1)?.content).to.include("demo");
     expect(completion.choices[0].message.content).to.be.a("string").and.not.equal("");
+    expect(platform.output).to.match(/✓ Agents ready \(/);
     expect(platform.output).to.include("Platform is deployed (embedded, data in ");
   });
 

@@ -68,6 +68,36 @@ describe("the agents folder", () => {
     expect(message).to.include("owl");
   });
 
+  it("with a declaration that leaves a timer running is read all the same", async () => {
+    await addGraph("owl");
+    await declare(
+      "owl.ts",
+      'setInterval(() => {}, 1000); export default { graphId: "owl", graph: "./owl/graph.ts:graph" };',
+    );
+
+    const [owl] = await readAgents(CHECKOUT, folder);
+
+    expect(owl).to.include({ graphId: "owl" });
+  });
+
+  for (const [what, text] of [
+    ["waits for ever", "setInterval(() => {}, 1000); await new Promise(() => {});"],
+    ["computes for ever", "for (;;);"],
+  ] as const) {
+    it(`with a declaration that ${what} is refused in time by the file's name`, async () => {
+      await declare("owl.ts", `${text} export default {};`);
+      const waits = new Set<string>();
+
+      const error = await readAgents(CHECKOUT, folder, (what) => waits.add(what), 1_000).catch(
+        (reason) => reason,
+      );
+
+      expect(error).to.be.instanceOf(UserError);
+      expect(error.message).to.include(join(folder, "owl.ts")).and.include("within 1 s");
+      expect([...waits]).to.deep.equal(["for owl.ts"]);
+    });
+  }
+
   it("that is empty is refused", async () => {
     expect((await refusal()).message).to.include(folder);
   });
