@@ -73,7 +73,10 @@ export class ValidationError extends HttpError {
   }
 }
 
-/** Turns zod's issues into a {@link ValidationError} that names the place, e.g. `body.input`. */
+/**
+ * Turns zod's issues into a {@link ValidationError} that names the place, e.g. `body.input`. A schema
+ * that takes its input apart first needs zod's `reportInput`: what is wrong is not in the input.
+ */
 export function validationError(
   place: "body" | "query" | "path" | "header",
   error: ZodError,
@@ -81,7 +84,7 @@ export function validationError(
 ): ValidationError {
   const detail = error.issues.map((issue): ValidationDetail => {
     const path = issue.path.map((part) => (typeof part === "symbol" ? String(part) : part));
-    const found = valueAt(input, path);
+    const found = "input" in issue ? issue.input : valueAt(input, path);
     const missing = found === undefined && issue.code.startsWith("invalid_");
     return {
       type: missing ? "missing" : issue.code,

@@ -109,7 +109,7 @@ export function readQuery<Schema extends z.ZodType>(
   repeated: Record<string, string[] | undefined> = {},
 ): z.output<Schema> {
   const query = { ...c.req.query(), ...repeated };
-  const result = schema.safeParse(query);
+  const result = schema.safeParse(query, { reportInput: true });
   if (result.success) return result.data;
   throw validationError("query", result.error, query);
 }

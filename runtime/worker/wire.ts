@@ -35,7 +35,7 @@ export const command = z.strictObject({
 });
 export type CommandBody = z.output<typeof command>;
 
-export const streamMode = z.enum([
+const STREAM_MODES = [
   "values",
   "updates",
   "messages",
@@ -45,7 +45,12 @@ export const streamMode = z.enum([
   "debug",
   "tasks",
   "checkpoints",
-]);
+] as const;
+const unknownStreamMode = {
+  error: ({ input }: { input?: unknown }) =>
+    `${JSON.stringify(input)} is not one of ${STREAM_MODES.join(", ")}`,
+};
+export const streamMode = z.enum(STREAM_MODES, unknownStreamMode);
 export type StreamMode = z.output<typeof streamMode>;
 
 const nodeNames = z.union([z.literal("*"), z.array(z.string())]).nullish();
@@ -66,7 +71,7 @@ export const runCreate = z.object({
   interrupt_before: nodeNames,
   interrupt_after: nodeNames,
   stream_mode: z
-    .union([streamMode, z.array(streamMode)])
+    .union([streamMode, z.array(streamMode)], unknownStreamMode)
     .nullish()
     .transform((mode) => (mode == null ? [] : Array.isArray(mode) ? mode : [mode])),
   stream_subgraphs: z.boolean().nullish(),

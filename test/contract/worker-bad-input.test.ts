@@ -51,6 +51,19 @@ describe("what is sent wrongly", () => {
     expect(said.detail[0].msg).to.match(/^JSON decode error: /);
   });
 
+  it("is named with what there is instead where a stream mode is unknown", async () => {
+    const modes =
+      "values, updates, messages, messages-tuple, custom, events, debug, tasks, checkpoints";
+    const path = `/runs/${randomUUID()}/stream?stream_mode=values,foo`;
+    const { detail, message } = await jsonOf(worker.call(caller, "GET", path));
+    expect(message).to.equal(`Invalid query: stream_mode.1: "foo" is not one of ${modes}.`);
+    expect(detail[0]).to.deep.include({ loc: ["query", "stream_mode", 1], input: "foo" });
+
+    const body = { assistant_id: "counter", stream_mode: "foo" };
+    const said = await jsonOf(worker.call(caller, "POST", "/runs/wait", body));
+    expect(said.message).to.equal(`Invalid body: stream_mode: "foo" is not one of ${modes}.`);
+  });
+
   it("is a 400 where Last-Event-ID is no id", async () => {
     const made = await jsonOf(
       worker.call(caller, "POST", "/runs", { assistant_id: "counter", input: { count: 1 } }),
