@@ -3,7 +3,7 @@ import type { JWK } from "jose";
 import { agentProtocolError } from "../common/errors.ts";
 import { type ConsoleDeps, consoleApp } from "./console/app.ts";
 import type { GatewayEnv } from "./gateway-env.ts";
-import { createDoorkeeper, type Door, type HostNames } from "./hosts.ts";
+import { createDoorkeeper, type Door, type HostNames, refuseSeveralHosts } from "./hosts.ts";
 import { answerErrors } from "./request-errors.ts";
 import { type AgentsDeps, agentRoutes } from "./routes/agents.ts";
 import { keySetRoutes } from "./routes/key-set.ts";
@@ -46,6 +46,10 @@ export function createApp(deps: GatewayDeps): Hono<GatewayEnv> {
   answerErrors(app, agentProtocolError, deps.logger);
   app.route("/", probeRoutes(deps.readiness));
   app.route("/", keySetRoutes(deps.publicKeys));
-  app.all("*", (c) => doors[doorFor(c.req.url, c.req.path)].fetch(c.req.raw, c.env));
+  app.all("*", (c) => {
+    // Called in-process, there is no connection.
+    refuseSeveralHosts(c.env?.incoming?.rawHeaders ?? []);
+    return doors[doorFor(c.req.url, c.req.path)].fetch(c.req.raw, c.env);
+  });
   return app;
 }

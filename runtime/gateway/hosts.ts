@@ -62,6 +62,21 @@ export function createDoorkeeper(
   };
 }
 
+/**
+ * A request with several hosts may be meant for one by us and for another by a proxy before us.
+ *
+ * @param rawHeaders `IncomingMessage.rawHeaders`: Node itself goes by the first of them.
+ * @throws HttpError 400 (RFC 9112, 3.2).
+ */
+export function refuseSeveralHosts(rawHeaders: readonly string[]): void {
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (rawHeaders[index]?.toLowerCase() === "host") hosts += 1;
+  }
+  if (hosts > 1)
+    throw new HttpError(400, "bad_request", "The header Host was sent more than once.");
+}
+
 /** The host name under which routes are looked up: on the machine itself, that of the agents. */
 export function routingHost(url: string, names: HostNames): string {
   const host = hostOf(url);

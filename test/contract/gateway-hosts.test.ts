@@ -1,7 +1,8 @@
 import { expect } from "chai";
 import { createAssertionVerifier } from "../../runtime/common/identity.ts";
 import { type FrontDoor, openFrontDoor } from "../support/front-door.ts";
-import { ASSERTION_PUBLIC_KEY, CALL_HEADERS } from "../support/gateway.ts";
+import { ASSERTION_PUBLIC_KEY, CALL_HEADERS, GRAPH_ID } from "../support/gateway.ts";
+import { getWith } from "../support/raw-http.ts";
 
 describe("the gateway's host names and probes", () => {
   let door: FrontDoor;
@@ -19,6 +20,16 @@ describe("the gateway's host names and probes", () => {
         const { status, body } = await call("/info", { ...CALL_HEADERS, host });
         expect(status, host).to.equal(421);
         expect(body.message).to.contain("agents.localhost").and.contain("ai-gateway.localhost");
+      }
+    });
+
+    it("two in one request are a 400, even if they are the same", async () => {
+      const token = ["authorization", CALL_HEADERS.authorization, "x-graph-id", GRAPH_ID];
+      for (const second of ["agents.localhost", "ai-gateway.localhost"]) {
+        const headers = [...token, "Host", "agents.localhost", "hOST", second];
+        const { status, body } = await getWith(door.url, "/info", headers);
+        expect(status, second).to.equal(400);
+        expect(body).to.include({ error: "bad_request" });
       }
     });
 

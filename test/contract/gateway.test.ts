@@ -12,6 +12,7 @@ import {
   gatewayDeps,
   TENANT,
 } from "../support/gateway.ts";
+import { getWith } from "../support/raw-http.ts";
 
 describe("the gateway's front door", () => {
   let door: FrontDoor;
@@ -82,6 +83,15 @@ describe("the gateway's front door", () => {
     it("said twice with different words is a 400", async () => {
       expect((await call("/info?graph_id=other", CALL_HEADERS)).status).to.equal(400);
       expect((await call(`/info?graph_id=${GRAPH_ID}`, CALL_HEADERS)).status).to.equal(200);
+    });
+
+    it("in two headers counts once, and is a 400 with different words", async () => {
+      const headers = ["host", "agents.localhost", ...Object.entries(CALL_HEADERS).flat()];
+      const same = await getWith(door.url, "/info", [...headers, "X-Graph-ID", GRAPH_ID]);
+      expect(same.status).to.equal(200);
+      const { status, body } = await getWith(door.url, "/info", [...headers, "X-Graph-ID", "b"]);
+      expect(status).to.equal(400);
+      expect(body.error).to.equal("graph_id_ambiguous");
     });
 
     it("that nobody serves is a 404 in JSON", async () => {

@@ -16,6 +16,14 @@ export function send(
   });
 }
 
+/** Sends a GET with the headers as they are given, names and values in turn, and reads the answer. */
+export async function getWith(base: URL, path: string, rawHeaders: readonly string[]) {
+  const answer = await answerOf(
+    request(new URL(path, base), { headers: rawHeaders, agent: false }).end(),
+  );
+  return { status: answer.statusCode, body: JSON.parse(await textOf(answer)) };
+}
+
 /** Waits for status and headers. */
 export async function answerOf(call: ClientRequest): Promise<IncomingMessage> {
   const [answer] = await once(call, "response");

@@ -72,13 +72,14 @@ function isRun(method: string, path: string): boolean {
 /**
  * The graph that a call is for. The body is never looked at: routing must not depend on it.
  *
+ * @param header A header that was sent twice comes as a list with commas; no graph id has one.
  * @throws HttpError 400 where the graph is missing or said twice with different words.
  */
 export function requestedGraph(
   header: string | undefined,
   queried: readonly string[] | undefined,
 ): string {
-  const named = new Set([...(header === undefined ? [] : [header]), ...(queried ?? [])]);
+  const named = new Set([...(header?.split(",").map((id) => id.trim()) ?? []), ...(queried ?? [])]);
   named.delete("");
   const [graphId, other] = named;
   if (graphId === undefined) {
@@ -92,7 +93,7 @@ export function requestedGraph(
     throw new HttpError(
       400,
       "graph_id_ambiguous",
-      "The header X-Graph-ID and the query parameter graph_id name different graphs. Send one of them.",
+      "The header X-Graph-ID and the query parameter graph_id name different graphs. Send one graph id.",
     );
   }
   return graphId;
