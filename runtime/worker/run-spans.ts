@@ -45,11 +45,12 @@ export class RunSpans extends BaseCallbackHandler {
     _chain: Serialized,
     inputs: unknown,
     runId: string,
-    _runType?: string,
+    // The order in which the library passes them, whatever its type calls them.
+    parentRunId?: string,
     tags?: string[],
     metadata?: Record<string, unknown>,
+    _runType?: string,
     runName?: string,
-    parentRunId?: string,
   ): void {
     // The graph itself is the run's own span; of what is inside, only nodes are worth a row.
     const isNode = metadata?.langgraph_node === runName;
