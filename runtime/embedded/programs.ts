@@ -25,8 +25,11 @@ const LOOPBACK = "127.0.0.1";
  * while loading stays until a collection that never comes.
  */
 const NODE_FLAGS = ["--max-semi-space-size=4", NO_DEBUGGER_BY_SIGNAL];
-/** What every program may inherit; tracing goes by the standard `OTEL_*` variables. */
-const INHERITED = /^(?:PATH|LANG|LC_\w+|TZ|LOG_LEVEL|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|OTEL_\w+)$/;
+/** What every program may inherit; of the standard `OTEL_*` variables those that say what to trace. */
+const INHERITED =
+  /^(?:PATH|LANG|LC_\w+|TZ|LOG_LEVEL|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|OTEL_(?!EXPORTER_)\w+)$/;
+/** Where spans go, and the key to it, which opens everybody's traces: not for agents. */
+const EXPORTER = /^OTEL_EXPORTER_/;
 
 export interface ProgramsOptions {
   /** The platform's own directory, without symbolic links. */
@@ -68,6 +71,7 @@ function describeModelGateway(options: ProgramsOptions): Program {
     environment: () => ({
       ...common(options, "model_gateway"),
       ...providerSettings(options.environment),
+      ...select(options.environment, (name) => EXPORTER.test(name)),
       ...(options.demo && { DEMO_PROVIDER: "true" }),
       ASSERTION_PUBLIC_KEY: options.secrets.assertionKeys.publicKey,
       DEFAULT_LLM_MODEL: options.defaultModel,
@@ -94,8 +98,23 @@ function describeWorker(options: ProgramsOptions, modelGateway: Program): Progra
       OPENAI_BASE_URL: `${modelGateway.url}/v1`,
       OPENAI_API_KEY: options.secrets.workerToken,
       DEFAULT_LLM_MODEL: options.defaultModel,
+      ...exporterThrough(modelGateway, options),
     }),
   });
+}
+
+/** Agents' spans go by the model gateway with the worker's own token (docs/decisions/0007). */
+function exporterThrough(
+  modelGateway: Program,
+  { environment, secrets }: ProgramsOptions,
+): Record<string, string> {
+  const { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_EXPORTER_OTLP_ENDPOINT } = environment;
+  if (!OTEL_EXPORTER_OTLP_TRACES_ENDPOINT && !OTEL_EXPORTER_OTLP_ENDPOINT) return {};
+  const token = encodeURIComponent(`Bearer ${secrets.workerToken}`);
+  return {
+    OTEL_EXPORTER_OTLP_ENDPOINT: `${modelGateway.url}/otlp`,
+    OTEL_EXPORTER_OTLP_HEADERS: `authorization=${token}`,
+  };
 }
 
 function describeGateway(options: ProgramsOptions, modelGateway: Program, worker: Program) {
@@ -117,7 +136,7 @@ function describeGateway(options: ProgramsOptions, modelGateway: Program, worker
       CONSOLE_EMAIL,
       CONSOLE_PASSWORD: secrets.consolePassword,
       CONSOLE_SESSION_SECRET: secrets.consoleSessionSecret,
-      ...select(options.environment, (name) => name === "CORS_ORIGINS"),
+      ...select(options.environment, (name) => name === "CORS_ORIGINS" || EXPORTER.test(name)),
     }),
   });
 }

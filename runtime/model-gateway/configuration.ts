@@ -17,6 +17,7 @@ const environment = z.object({
   OTEL_EXPORTER_OTLP_ENDPOINT: z.string().optional(),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: z.string().optional(),
   OTEL_EXPORTER_OTLP_HEADERS: z.string().optional(),
+  OTEL_EXPORTER_OTLP_TRACES_HEADERS: z.string().optional(),
   SPANS_DATABASE_URL: z.string().optional(),
   DATABASE_URL: z.string(),
   ASSERTION_PUBLIC_KEY: z.string(),

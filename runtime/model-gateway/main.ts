@@ -7,12 +7,12 @@ import { serve } from "../common/server.ts";
 import { startTelemetry } from "../common/telemetry.ts";
 import { createApp } from "./app.ts";
 import { createIdentifyCaller } from "./caller.ts";
-import { type Configuration, readConfiguration } from "./configuration.ts";
+import { readConfiguration } from "./configuration.ts";
 import { createConsumerTokens, enterDevToken } from "./consumer-tokens.ts";
 import { createIsInnerHop } from "./inner-hop.ts";
 import { createModelList } from "./model-list.ts";
 import { selectTokens } from "./token-lookup.ts";
-import type { TraceCollector } from "./trace-relay.ts";
+import { traceCollector } from "./trace-relay.ts";
 import { createAgent, createTransport } from "./transport.ts";
 import { createUpstream } from "./upstream.ts";
 import { createUsageRecorder, insertUsage } from "./usage-recorder.ts";
@@ -59,7 +59,7 @@ async function main(): Promise<void> {
     deadlineMs: configuration.UPSTREAM_DEADLINE_MS,
     tracer: telemetry.tracer,
     isInnerHop: createIsInnerHop(verifier),
-    collector: collectorOf(configuration),
+    collector: traceCollector(configuration),
     logger,
     isReady: () => !stopping,
   });
@@ -78,12 +78,6 @@ async function main(): Promise<void> {
       await Promise.all([telemetry.shutdown(), agent.destroy(), pool.end()]);
     },
   });
-}
-
-function collectorOf(configuration: Configuration): TraceCollector | undefined {
-  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } =
-    configuration;
-  return endpoint === undefined ? undefined : { endpoint, headers };
 }
 
 main().catch((error: unknown) => {

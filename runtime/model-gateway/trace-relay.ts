@@ -1,5 +1,6 @@
 import { promisify } from "node:util";
 import { gunzip as gunzipCallback } from "node:zlib";
+import { parseKeyPairsIntoRecord } from "@opentelemetry/core";
 import { Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { HttpError, openaiError, tooLarge } from "../common/errors.ts";
@@ -18,10 +19,30 @@ const DEADLINE_MS = 10_000;
 
 /** Where spans of agents go on to. */
 export interface TraceCollector {
-  /** OTLP over HTTP, without `/v1/traces`. */
-  endpoint: string;
-  /** `OTEL_EXPORTER_OTLP_HEADERS` of the platform: `name=value,…`. Opens the whole tracing UI. */
-  headers: string | undefined;
+  /** Takes OTLP over HTTP, e.g. `http://phoenix:6006/v1/traces`. */
+  url: string;
+  /** The platform's key among them opens the whole tracing UI. */
+  headers: Readonly<Record<string, string>>;
+}
+
+/** The standard variables of an OTLP exporter; those of traces go before those of all signals. */
+export interface ExporterVariables {
+  OTEL_EXPORTER_OTLP_ENDPOINT?: string | undefined;
+  OTEL_EXPORTER_OTLP_HEADERS?: string | undefined;
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT?: string | undefined;
+  OTEL_EXPORTER_OTLP_TRACES_HEADERS?: string | undefined;
+}
+
+/** The collector that our own spans go to too. */
+export function traceCollector(variables: ExporterVariables): TraceCollector | undefined {
+  const base = variables.OTEL_EXPORTER_OTLP_ENDPOINT?.replace(/\/$/, "");
+  const url = variables.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? (base && `${base}/v1/traces`);
+  if (!url) return undefined;
+  const headers = {
+    ...parseKeyPairsIntoRecord(variables.OTEL_EXPORTER_OTLP_HEADERS),
+    ...parseKeyPairsIntoRecord(variables.OTEL_EXPORTER_OTLP_TRACES_HEADERS),
+  };
+  return { url, headers };
 }
 
 /**
@@ -93,11 +114,11 @@ function stamped(body: Buffer, caller: Caller): Buffer {
  *
  * @throws HttpError 503 where nobody answers in time.
  */
-async function handOn({ endpoint, headers }: TraceCollector, spans: Buffer): Promise<number> {
+async function handOn({ url, headers }: TraceCollector, spans: Buffer): Promise<number> {
   try {
-    const answer = await fetch(`${endpoint.replace(/\/$/, "")}/v1/traces`, {
+    const answer = await fetch(url, {
       method: "POST",
-      headers: { ...otlpHeaders(headers), "content-type": CONTENT_TYPE },
+      headers: { ...headers, "content-type": CONTENT_TYPE },
       body: new Uint8Array(spans),
       redirect: "error",
       signal: AbortSignal.timeout(DEADLINE_MS),
@@ -107,18 +128,4 @@ async function handOn({ endpoint, headers }: TraceCollector, spans: Buffer): Pro
   } catch (cause) {
     throw new HttpError(503, "unavailable", "The trace collector does not answer.", { cause });
   }
-}
-
-/** Headers as the OpenTelemetry specification writes them: `name=value` pairs, percent-encoded. */
-function otlpHeaders(list: string | undefined): Record<string, string> {
-  const pairs = (list ?? "").split(",").filter((pair) => pair.includes("="));
-  return Object.fromEntries(
-    pairs.map((pair) => {
-      const at = pair.indexOf("=");
-      return [
-        pair.slice(0, at).trim().toLowerCase(),
-        decodeURIComponent(pair.slice(at + 1).trim()),
-      ];
-    }),
-  );
 }

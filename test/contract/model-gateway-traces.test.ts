@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { expect } from "chai";
+import { traceCollector } from "../../runtime/model-gateway/trace-relay.ts";
 import {
   CONSUMER_TOKEN,
   startModelGateway,
@@ -31,10 +32,10 @@ describe("an agent's spans", () => {
       {},
       {
         tokens: { [AGENT_TOKEN]: { tenant: "owner", agent: "assistant" } },
-        collector: {
-          endpoint: `http://127.0.0.1:${port}`,
-          headers: "authorization=Bearer%20collector-key",
-        },
+        collector: traceCollector({
+          OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}/`,
+          OTEL_EXPORTER_OTLP_HEADERS: "authorization=Bearer%20collector-key",
+        }),
       },
     );
   });
@@ -115,6 +116,24 @@ describe("an agent's spans", () => {
     expect((await post(undefined)).status).to.equal(401);
     expect((await post("guessed")).status).to.equal(401);
     expect(received).to.have.length(0);
+  });
+
+  it("go where the variables of traces say, if those of all signals say something else", () => {
+    const all = {
+      OTEL_EXPORTER_OTLP_ENDPOINT: "http://all",
+      OTEL_EXPORTER_OTLP_HEADERS: "authorization=all,x-a=1",
+    };
+    const ofTraces = {
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://traces/in",
+      OTEL_EXPORTER_OTLP_TRACES_HEADERS: "authorization=traces",
+    };
+    expect(traceCollector({ ...all, ...ofTraces })).to.deep.equal({
+      url: "http://traces/in",
+      headers: { authorization: "traces", "x-a": "1" },
+    });
+    const malformed = { ...all, OTEL_EXPORTER_OTLP_HEADERS: "a=%zz,b=c%20d" };
+    expect(traceCollector(malformed)?.headers).to.deep.equal({ b: "c d" });
+    expect(traceCollector({ OTEL_EXPORTER_OTLP_HEADERS: "a=b" })).to.equal(undefined);
   });
 
   it("bring nothing back of what the collector says", async () => {

@@ -1,7 +1,11 @@
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { mkdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { constants } from "node:os";
 import { join, resolve } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import {
@@ -10,6 +14,8 @@ import {
   type Conversation,
   EmbeddedInstallation,
 } from "../support/embedded-installation.ts";
+import { eventually } from "../support/eventually.ts";
+import { readSpans } from "../support/otlp.ts";
 import { PlatformProcess, paste } from "../support/platform-process.ts";
 
 const run = promisify(execFile);
@@ -17,11 +23,16 @@ const INSTALL = resolve(import.meta.dirname, "../../install.sh");
 
 describe("./install.sh --embedded", () => {
   let installation: EmbeddedInstallation;
+  let collector: Server | undefined;
 
   beforeEach(async () => {
     installation = await EmbeddedInstallation.prepare();
   });
-  afterEach(() => installation.dispose());
+  afterEach(async () => {
+    await installation.dispose();
+    collector?.closeAllConnections();
+    collector?.close();
+  });
 
   it("answers the printed curl lines exactly as they stand", async () => {
     const platform = await installation.start().ready();
@@ -113,6 +124,40 @@ describe("./install.sh --embedded", () => {
     expect(platform.output).to.include(consolePassword).and.not.include(workerToken);
     const { stdout } = await platform.commandLines();
     expect(stdout).to.not.include(workerToken).and.not.include(consolePassword);
+  });
+
+  it("sends agents' spans to a collector whose key no agent has", async () => {
+    const keys = new Map<string, unknown>();
+    collector = createServer(async (request, response) => {
+      for (const { spans } of readSpans(await buffer(request))) {
+        for (const { name } of spans) keys.set(name, request.headers.authorization);
+      }
+      response.end();
+    });
+    await once(collector.listen(0, "127.0.0.1"), "listening");
+    const { port } = collector.address() as AddressInfo;
+    installation.environment = {
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+      OTEL_EXPORTER_OTLP_HEADERS: "authorization=collector-key",
+      OTEL_EXPORTER_OTLP_TRACES_HEADERS: "authorization=collector-key",
+    };
+    const agents = await agentsFolder(installation.directory);
+    await addAgent(
+      agents,
+      "spy",
+      "return { messages: [new AIMessage(JSON.stringify(process.env))] };",
+    );
+    await installation.start("--agents", agents).ready();
+
+    const { messages } = (await installation
+      .client("spy")
+      .runs.wait(null, "spy", { input: { messages: [] } })) as unknown as Conversation;
+
+    const theirs = JSON.parse(messages.at(-1)?.content ?? "");
+    expect(Object.keys(theirs)).to.include("OPENAI_API_KEY");
+    expect(JSON.stringify(theirs)).not.to.include("collector-key");
+    await eventually("the span of the agent's node arrives", () => keys.has("say"));
+    expect(new Set(keys.values())).to.deep.equal(new Set(["collector-key"]));
   });
 
   it("opens no debugger in any of its processes when they get SIGUSR1", async () => {

@@ -20,6 +20,8 @@ export class EmbeddedInstallation {
   readonly directory: string;
   readonly port: number;
   data: string;
+  /** What the terminal has set besides. */
+  environment: Record<string, string> = {};
   readonly #running: PlatformProcess[] = [];
 
   private constructor(directory: string, port: number) {
@@ -35,7 +37,8 @@ export class EmbeddedInstallation {
 
   start(...more: string[]): PlatformProcess {
     const place = ["--port", String(this.port), "--data", this.data];
-    const platform = new PlatformProcess(["--embedded", "--demo", ...place, ...more]);
+    const command = ["--embedded", "--demo", ...place, ...more];
+    const platform = new PlatformProcess(command, this.environment);
     this.#running.push(platform);
     return platform;
   }

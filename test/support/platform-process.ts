@@ -21,12 +21,18 @@ export class PlatformProcess {
   #output = "";
   readonly exited: Promise<number | null>;
 
-  /** @param command The installer of this checkout, or a command line for a shell. */
-  constructor(command: string[] | { shell: string; cwd: string }) {
+  /**
+   * @param command The installer of this checkout, or a command line for a shell.
+   * @param environment What the terminal has set besides.
+   */
+  constructor(
+    command: string[] | { shell: string; cwd: string },
+    environment: Record<string, string> = {},
+  ) {
     const options: SpawnOptions = {
       // Ctrl-C goes to a whole process group: ours must not be the tests'.
       detached: true,
-      env: withoutProviders(process.env),
+      env: { ...withoutProviders(process.env), ...environment },
       stdio: ["ignore", "pipe", "pipe"],
     };
     this.#process = Array.isArray(command)
