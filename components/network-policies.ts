@@ -6,7 +6,12 @@ import { labels } from "./workload.ts";
 
 type Policy = k8s.types.input.networking.v1.NetworkPolicySpec;
 type Peer = k8s.types.input.networking.v1.NetworkPolicyPeer;
-type Rule = { ports: [number, "TCP" | "UDP"][]; peers?: Peer[] };
+type Rule = {
+  ports: [number, "TCP" | "UDP"][];
+  peers?: Peer[];
+  /** The one component that it leads to. */
+  component?: string;
+};
 
 export interface NetworkPoliciesArgs {
   release: string;
@@ -39,6 +44,7 @@ const apiServer: Rule = { ports: [[API_SERVER_PORT, "TCP"]] };
 const to = (component: string, port: number): Rule => ({
   ports: [[port, "TCP"]],
   peers: [pods(component)],
+  component,
 });
 
 /** Who may talk to whom in the cluster, by component. What is not here is denied. */
@@ -115,6 +121,7 @@ export class NetworkPolicies extends pulumi.ComponentResource {
     policy("deny-all", args.namespace, DENY_ALL);
     policy("deny-all-agents", args.agentsNamespace, DENY_ALL);
     for (const component of Object.keys(PATHS)) {
+      if (isElsewhere(component, args.ways)) continue;
       policy(component, args.namespace, componentPolicy(component, args.ways));
     }
     const external = agentsPolicy(args.ways);
@@ -130,6 +137,7 @@ export function componentPolicy(component: string, ways: PlatformWays): Policy {
   const paths = PATHS[component];
   if (paths === undefined) throw new Error(`No network paths are written down for ${component}.`);
   const watches = WATCHERS.has(component);
+  const inside = paths.egress.filter((rule) => !isElsewhere(rule.component, ways));
   return {
     podSelector: { matchLabels: { "app.kubernetes.io/name": component } },
     policyTypes: ["Ingress", "Egress"],
@@ -139,13 +147,19 @@ export function componentPolicy(component: string, ways: PlatformWays): Policy {
     })),
     egress: [
       ...(CALLERS.has(component) ? [ways.dns ?? KUBE_DNS] : []),
-      ...[...paths.egress, ...(watches && !ways.apiServer ? [apiServer] : [])].map(
+      ...[...inside, ...(watches && !ways.apiServer ? [apiServer] : [])].map(
         ({ ports, peers }) => ({ ports: portList(ports), ...(peers && { to: peers }) }),
       ),
       ...(watches && ways.apiServer ? [ways.apiServer] : []),
       ...(WAYS[component]?.(ways) ?? []),
     ],
   };
+}
+
+/** Whether somebody else runs it, so that no pod of ours is it. */
+function isElsewhere(component: string | undefined, { database, cache }: PlatformWays): boolean {
+  if (component === "postgres") return database.length > 0;
+  return component === "valkey" && cache.length > 0;
 }
 
 /**

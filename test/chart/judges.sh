@@ -22,8 +22,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
 
-waived() { # TOOL MANIFEST'S-NAME → check,check
-  awk -F'|' -v tool="$1" -v here="$1/$2" '
+waived() { # TOOL MANIFEST'S-NAME, up to its first hyphen → check,check
+  awk -F'|' -v tool="$1" -v here="$1/${2%%-*}" '
     { gsub(/[` ]/, "", $2); gsub(/[` ]/, "", $3) }
     $2 == tool || $2 == here { print $3 }' charts/waivers.md | paste -sd, -
 }

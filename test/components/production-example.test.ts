@@ -1,37 +1,13 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect } from "chai";
 import { artifacts } from "../../components/artifacts.ts";
 import { egressSettings } from "../../components/egress.ts";
 import { stackSchema } from "../../components/stack-configuration.ts";
 import { type Described, kubernetesObjects, workloads } from "../support/kubernetes-objects.ts";
+import { productionExample, productionStack } from "../support/production-stack.ts";
 import { CANARY, inClear, plain, type Registered } from "../support/pulumi-monitor.ts";
-import { asText, CHECKOUT, configOf, runProgram } from "../support/pulumi-program.ts";
+import { asText } from "../support/pulumi-program.ts";
 
-const FILE = "Pulumi.production.yaml.example";
-const text = readFileSync(join(CHECKOUT, FILE), "utf8");
-
-/** What a user would answer to the file's commands. */
-const ANSWERS: Record<string, string> = {
-  "platform:providers.OPENAI_API_KEY": `${CANARY}-openai`,
-  "platform:database.url": `postgres://provisioner:${CANARY}-admin@db.example.com:5432/platform`,
-  "platform:database.modelGatewayUrl": `postgres://model_gateway:${CANARY}-own@db.example.com:5432/platform`,
-  "platform:cache.url": `rediss://admin:${CANARY}@cache.example.com:6380`,
-};
-
-/** The secrets that the file tells the user to set, as Pulumi would hand them to the program. */
-function secretsOfCommands(): Record<string, string> {
-  const paths = [...text.matchAll(/^# +npx pulumi config set --secret --path (\S+)$/gm)].map(
-    ([, path = ""]) => path,
-  );
-  expect(paths).to.have.members(Object.keys(ANSWERS));
-  const values: Record<string, Record<string, unknown>> = {};
-  for (const path of paths) {
-    const [key = "", field = ""] = path.split(".");
-    values[key] = { ...values[key], [field]: ANSWERS[path] };
-  }
-  return asText(values);
-}
+const text = productionExample();
 
 describe("the example of a stack for an existing cluster", () => {
   let resources: Registered[];
@@ -41,8 +17,7 @@ describe("the example of a stack for an existing cluster", () => {
   const types = () => resources.map(({ type }) => type);
 
   before(async () => {
-    const config = { ...configOf(FILE), ...secretsOfCommands() };
-    ({ resources } = await runProgram(config, { stack: "production", preview: true }));
+    ({ resources } = await productionStack({ preview: true }));
     objects = kubernetesObjects(resources);
   });
 
@@ -78,6 +53,13 @@ describe("the example of a stack for an existing cluster", () => {
     const kinds = objects.map(({ kind, metadata }) => `${kind} ${metadata?.name}`);
     expect(kinds).not.to.include("StatefulSet platform-postgres");
     expect(kinds).not.to.include("Deployment platform-valkey");
+    // Nor ways to pods that somebody could give their names.
+    expect(kinds).to.include("NetworkPolicy platform-model-gateway");
+    for (const { kind, spec } of objects) {
+      if (kind === "NetworkPolicy") {
+        expect(JSON.stringify(spec)).not.to.match(/"(postgres|valkey)"/);
+      }
+    }
   });
 
   it("keeps the URLs of both and the provider's key secret", () => {
@@ -91,10 +73,7 @@ describe("the example of a stack for an existing cluster", () => {
   });
 
   it("gives the provisioner's database role to the provisioner alone, and the model gateway its own", async () => {
-    const made = await runProgram(
-      { ...configOf(FILE), ...secretsOfCommands() },
-      { stack: "production" },
-    );
+    const made = await productionStack();
     const holdersOf = (value: string) =>
       made.resources
         .filter(({ inputs }) => JSON.stringify(plain(inputs)).includes(value))
@@ -127,8 +106,7 @@ describe("the example of a stack for an existing cluster", () => {
     const named = asText({
       "platform:corsOrigins": ["https://studio.example.com", "http://localhost:3000"],
     });
-    const config = { ...configOf(FILE), ...secretsOfCommands(), ...named };
-    const { resources } = await runProgram(config, { stack: "production", preview: true });
+    const { resources } = await productionStack({ changes: named, preview: true });
     expect(origins(kubernetesObjects(resources))).to.equal(
       "https://studio.example.com,http://localhost:3000",
     );
@@ -150,12 +128,8 @@ describe("the example of a stack for an existing cluster", () => {
   it("brings Gateway API and leaves it there for others, or takes what is there", async () => {
     const definitions = resources.find(({ name }) => name === "gateway-api");
     expect(definitions?.retainOnDelete).to.equal(true);
-    const config = {
-      ...configOf(FILE),
-      ...secretsOfCommands(),
-      "platform:gatewayApi": "present",
-    };
-    const without = await runProgram(config, { stack: "production", preview: true });
+    const changes = { "platform:gatewayApi": "present" };
+    const without = await productionStack({ changes, preview: true });
     expect(without.resources.map(({ name }) => name)).not.to.include("gateway-api");
     expect(without.resources.map(({ type }) => type)).to.include(
       "kubernetes:gateway.networking.k8s.io/v1:GatewayClass",
