@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { access, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
   ConcurrentUpdateError,
@@ -11,6 +11,7 @@ import { parseDocument } from "yaml";
 import { type ClusterInputs, clusterInputs } from "../components/kind-provider/cluster.ts";
 import { run } from "../components/kind-provider/commands.ts";
 import { hasImage } from "../components/kind-provider/docker-images.ts";
+import { isThere } from "../components/kind-provider/is-there.ts";
 import { UserError } from "../runtime/common/errors.ts";
 import { SECRET_SETTINGS, type SecretSettings } from "./settings.ts";
 
@@ -193,16 +194,6 @@ function isAlive(pid: number): boolean {
     return true;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await access(path);
-    return true;
-  } catch {
-    // Not yet.
-    return false;
   }
 }
 

@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
-import { access, copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { UserError } from "../../runtime/common/errors.ts";
 import { run } from "./commands.ts";
+import { isThere } from "./is-there.ts";
 
 /**
  * A file by URL or path, checked and kept in a cache by its checksum.
@@ -56,16 +57,6 @@ async function obtain(location: string, to: string): Promise<void> {
       `${location} can't be had: ${(error as Error).message}.`,
       "Check the network, or name another place (a local file, too) in platform:artifacts.",
     );
-  }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await access(path);
-    return true;
-  } catch {
-    // Not yet.
-    return false;
   }
 }
 

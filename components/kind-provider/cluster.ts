@@ -1,4 +1,4 @@
-import { access, mkdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { z } from "zod";
 import { UserError } from "../../runtime/common/errors.ts";
@@ -6,6 +6,7 @@ import { checkPortFree } from "../../runtime/embedded/machine-checks.ts";
 import { CommandFailed, run } from "./commands.ts";
 import { pullIfMissing } from "./docker-images.ts";
 import { checkDocker } from "./host-checks.ts";
+import { isThere } from "./is-there.ts";
 import { claimNetwork, releaseNetwork } from "./network.ts";
 import type { ResourceKind } from "./resources.ts";
 
@@ -196,16 +197,6 @@ async function hasPort({ name, hostPort }: ClusterInputs): Promise<boolean> {
   const format = "{{range .HostConfig.PortBindings}}{{range .}}{{println .HostPort}}{{end}}{{end}}";
   const ports = await run("docker", ["inspect", "-f", format, nodeName(name)]);
   return ports.split("\n").includes(String(hostPort));
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await access(path);
-    return true;
-  } catch {
-    // Not yet, or not any more.
-    return false;
-  }
 }
 
 async function removeWithNetwork(wanted: ClusterInputs): Promise<void> {

@@ -1,5 +1,6 @@
-import { access, rm, writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { run } from "./commands.ts";
+import { isThere } from "./is-there.ts";
 
 /** The Docker network that kind makes for all its clusters and leaves behind. */
 const NETWORK = process.env.KIND_EXPERIMENTAL_DOCKER_NETWORK ?? "kind";
@@ -9,17 +10,17 @@ const NETWORK = process.env.KIND_EXPERIMENTAL_DOCKER_NETWORK ?? "kind";
  * it is ours to remove. A network that somebody else set up, e.g. for a subnet of their own, stays.
  */
 export async function claimNetwork(markerFile: string): Promise<void> {
-  if (!(await isThere())) await writeFile(markerFile, "");
+  if (!(await exists())) await writeFile(markerFile, "");
 }
 
 /** Removes the network if it is ours and no container, running or not, belongs to it. */
 export async function releaseNetwork(markerFile: string): Promise<void> {
-  if (!(await isClaimed(markerFile))) return;
-  if ((await isThere()) && !(await isUsed())) await run("docker", ["network", "rm", NETWORK]);
+  if (!(await isThere(markerFile))) return;
+  if ((await exists()) && !(await isUsed())) await run("docker", ["network", "rm", NETWORK]);
   await rm(markerFile);
 }
 
-async function isThere(): Promise<boolean> {
+async function exists(): Promise<boolean> {
   const names = await run("docker", ["network", "ls", "--format", "{{.Name}}"]);
   return names.split("\n").includes(NETWORK);
 }
@@ -27,14 +28,4 @@ async function isThere(): Promise<boolean> {
 async function isUsed(): Promise<boolean> {
   const containers = await run("docker", ["ps", "-aq", "--filter", `network=${NETWORK}`]);
   return containers.trim() !== "";
-}
-
-async function isClaimed(markerFile: string): Promise<boolean> {
-  try {
-    await access(markerFile);
-    return true;
-  } catch {
-    // It was there before us.
-    return false;
-  }
 }
