@@ -12,6 +12,7 @@ export interface GatewayArgs {
   image: pulumi.Input<string>;
   trustedCertificates: TrustedCertificates | undefined;
   replicas: number;
+  autoscaling: StackConfiguration["autoscaling"];
   hosts: StackConfiguration["hosts"];
   corsOrigins: string[];
   modelGatewayUrl: pulumi.Input<string>;
@@ -76,6 +77,7 @@ export class Gateway extends pulumi.ComponentResource {
         image: args.image,
         trustedCertificates: args.trustedCertificates,
         replicas: args.replicas,
+        autoscaling: args.autoscaling,
         port: PORT,
         env: {
           ROUTES_FROM: "kubernetes",

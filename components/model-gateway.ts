@@ -1,5 +1,6 @@
 import * as pulumi from "@pulumi/pulumi";
 import { Program } from "./program.ts";
+import type { StackConfiguration } from "./stack-configuration.ts";
 import type { TrustedCertificates } from "./trusted-certificates.ts";
 
 export interface ModelGatewayArgs {
@@ -8,6 +9,7 @@ export interface ModelGatewayArgs {
   image: pulumi.Input<string>;
   trustedCertificates: TrustedCertificates | undefined;
   replicas: number;
+  autoscaling: StackConfiguration["autoscaling"];
   databaseUrl: pulumi.Input<string>;
   assertionPublicKey: pulumi.Input<string>;
   /** Credentials and base URLs, by their environment variables. They go here and nowhere else. */
@@ -33,6 +35,7 @@ export class ModelGateway extends pulumi.ComponentResource {
         image: args.image,
         trustedCertificates: args.trustedCertificates,
         replicas: args.replicas,
+        autoscaling: args.autoscaling,
         port: 8000,
         env: {
           ASSERTION_PUBLIC_KEY: args.assertionPublicKey,

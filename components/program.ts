@@ -19,6 +19,8 @@ export interface ProgramArgs {
   namespace: pulumi.Input<string>;
   image: pulumi.Input<string>;
   replicas: number;
+  /** More replicas under load; undefined: always as many. */
+  autoscaling?: Autoscaling | undefined;
   port: number;
   env: Record<string, pulumi.Input<string>>;
   secretEnv: Record<string, pulumi.Input<string>>;
@@ -30,6 +32,12 @@ export interface ProgramArgs {
   nodePort?: number;
   requests: { cpu: string; memory: string };
   limits: { cpu: string; memory: string };
+}
+
+/** By which a program gets more replicas than its `replicas`. */
+export interface Autoscaling {
+  maxReplicas: number;
+  targetCPUUtilizationPercentage: number;
 }
 
 /** One of our own stateless programs: Deployment, Service, Secret, disruption budget, rights. */
@@ -56,7 +64,8 @@ export class Program extends pulumi.ComponentResource {
       {
         metadata: { ...metadata, annotations: READY_TIMEOUT },
         spec: {
-          replicas: args.replicas,
+          // What the autoscaler has chosen is not for an update to take back.
+          ...(args.autoscaling === undefined && { replicas: args.replicas }),
           selector: { matchLabels },
           strategy: { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
           template: programPod({
@@ -96,9 +105,40 @@ export class Program extends pulumi.ComponentResource {
       child,
     );
     disruptionBudget(`${name}-budget`, args, args.component, child);
+    if (args.autoscaling !== undefined) autoscaler(name, metadata, args, args.autoscaling, child);
     this.url = pulumi.interpolate`http://${service.metadata.name}.${args.namespace}.svc:${args.port}`;
     this.registerOutputs({ url: this.url });
   }
+}
+
+function autoscaler(
+  name: string,
+  metadata: ObjectMetadata,
+  { replicas }: ProgramArgs,
+  { maxReplicas, targetCPUUtilizationPercentage }: Autoscaling,
+  child: pulumi.CustomResourceOptions,
+): void {
+  new k8s.autoscaling.v2.HorizontalPodAutoscaler(
+    `${name}-autoscaler`,
+    {
+      metadata,
+      spec: {
+        scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: metadata.name },
+        minReplicas: replicas,
+        maxReplicas,
+        metrics: [
+          {
+            type: "Resource",
+            resource: {
+              name: "cpu",
+              target: { type: "Utilization", averageUtilization: targetCPUUtilizationPercentage },
+            },
+          },
+        ],
+      },
+    },
+    child,
+  );
 }
 
 function serviceAccount(

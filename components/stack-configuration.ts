@@ -107,6 +107,13 @@ export const stackSchema = z
     /** Ways out that network policies have to be told, as egress rules of Kubernetes. */
     egress: egressSettings.default({ except: [] }),
     replicas: z.number().int().min(1).default(1),
+    /** More of them under load, from `replicas` up. Needs the cluster's metrics server. */
+    autoscaling: z
+      .strictObject({
+        maxReplicas: z.number().int().min(1),
+        targetCPUUtilizationPercentage: z.number().int().min(1).max(100).default(70),
+      })
+      .optional(),
   })
   .refine(
     ({ demo, providers }) =>
@@ -136,6 +143,10 @@ export const stackSchema = z
   .refine(({ cluster, oidc }) => cluster === "kind" || oidc !== undefined, {
     path: ["oidc"],
     message: "is needed where platform:cluster is existing: it says whose tokens to accept",
+  })
+  .refine(({ replicas, autoscaling }) => !autoscaling || autoscaling.maxReplicas >= replicas, {
+    path: ["autoscaling", "maxReplicas"],
+    message: "is less than platform:replicas, which is where it begins",
   })
   .refine(({ agentsNamespace }) => !RESERVED_NAMESPACE.test(agentsNamespace), {
     path: ["agentsNamespace"],

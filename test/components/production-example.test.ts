@@ -119,6 +119,33 @@ describe("the example of a stack for an existing cluster", () => {
     }
   });
 
+  it("runs more copies under load where a setting says so, and takes none back", async () => {
+    const changes = asText({ "platform:autoscaling": { maxReplicas: 10 } });
+    const { resources } = await productionStack({ changes, preview: true });
+    const scaled = kubernetesObjects(resources);
+    const autoscalers = scaled.filter(({ kind }) => kind === "HorizontalPodAutoscaler");
+    expect(autoscalers.map(({ spec }) => spec)).to.have.deep.members(
+      ["platform-gateway", "platform-model-gateway"].map((name) => ({
+        scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name },
+        minReplicas: 3,
+        maxReplicas: 10,
+        metrics: [
+          {
+            type: "Resource",
+            resource: { name: "cpu", target: { type: "Utilization", averageUtilization: 70 } },
+          },
+        ],
+      })),
+    );
+    for (const { spec } of autoscalers) {
+      const target = scaled.find(
+        ({ kind, metadata }) =>
+          kind === "Deployment" && metadata?.name === spec.scaleTargetRef.name,
+      );
+      expect(target?.spec).not.to.have.property("replicas");
+    }
+  });
+
   it("proves the sandbox on the cluster's own runtime class", () => {
     const job = objects.find(({ kind }) => kind === "Job");
     expect(job?.spec.template.spec.runtimeClassName).to.equal("gvisor");
@@ -171,6 +198,7 @@ describe("the example of a stack for an existing cluster", () => {
       "kubeconfig",
       "imagePlatform",
       "corsOrigins",
+      "autoscaling",
       "trustedCertificates",
       "images",
       "artifacts",

@@ -80,6 +80,11 @@ const WRONG: [string, Record<string, unknown>, string][] = [
   ],
   ["providers that are no map", { "platform:providers": SECRET }, "platform:providers"],
   ["demo that is no flag", { "platform:demo": SECRET }, "platform:demo"],
+  [
+    "fewer replicas at most than at least",
+    { "platform:replicas": 3, "platform:autoscaling": { maxReplicas: 2 } },
+    "platform:autoscaling.maxReplicas",
+  ],
   ["samples that is no flag", { "platform:samples": SECRET }, "platform:samples"],
   [
     "a namespace with a capital",
