@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import * as pulumi from "@pulumi/pulumi";
+import type { ClusterInputs } from "./kind-provider/cluster.ts";
 
 /** The node port that the cluster maps to the host port: the gateway's. */
 export const GATEWAY_NODE_PORT = 30_088;
@@ -26,23 +27,26 @@ export class KindCluster extends pulumi.CustomResource {
   declare readonly nodeId: pulumi.Output<string>;
 
   constructor(name: string, args: KindClusterArgs, opts?: pulumi.CustomResourceOptions) {
-    const config = kindConfig(args);
     super(
       "kindlocal:index:Cluster",
       name,
-      {
-        name: args.clusterName,
-        nodeImage: args.nodeImage,
-        hostPort: args.hostPort,
-        kubeconfigPath: args.kubeconfigPath,
-        config: config.yaml,
-        configHash: config.hash,
-        kubeconfig: undefined,
-        nodeId: undefined,
-      },
+      { ...clusterInputsOf(args), kubeconfig: undefined, nodeId: undefined },
       { ...opts, additionalSecretOutputs: ["kubeconfig"] },
     );
   }
+}
+
+/** What the provider is told of a cluster. */
+export function clusterInputsOf(args: KindClusterArgs): ClusterInputs {
+  const { yaml, hash } = kindConfig(args);
+  return {
+    name: args.clusterName,
+    nodeImage: args.nodeImage,
+    hostPort: args.hostPort,
+    kubeconfigPath: args.kubeconfigPath,
+    config: yaml,
+    configHash: hash,
+  };
 }
 
 /**

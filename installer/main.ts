@@ -1,7 +1,6 @@
 import { join, resolve } from "node:path";
-import { z } from "zod";
-import { IMAGES } from "../components/artifacts.ts";
-import { type ClusterInputs, clusterExists, makeWay } from "../components/kind-provider/cluster.ts";
+import type { Stack } from "@pulumi/pulumi/automation/index.js";
+import { clusterExists } from "../components/kind-provider/cluster.ts";
 import { CommandMissing } from "../components/kind-provider/commands.ts";
 import { DEV_TOKEN } from "../runtime/common/dev-token.ts";
 import { UserError } from "../runtime/common/errors.ts";
@@ -30,6 +29,7 @@ import {
 
 const CHECKOUT = resolve(import.meta.dirname, "..");
 const DATA = join(CHECKOUT, ".platform");
+const PLACE = { checkout: CHECKOUT, agents: join(CHECKOUT, "agents"), data: DATA };
 const SETTINGS = settingsPath(DATA, STACK);
 const INTERRUPTED = 130;
 const GO_ON = "Run ./install.sh again: it goes on where it stopped.";
@@ -48,20 +48,20 @@ async function install(args: Arguments): Promise<void> {
   const before = await stack.exportStack();
   const installed = installedCluster(before);
   const { settings, secrets } = await gatherSettings(args, process.env, installed);
-  if (args.replaceCluster && installed !== undefined) await replaceCluster(installed, settings);
   await writeSettings(SETTINGS, settings);
   await setSecrets(stack.workspace.pulumiCommand.command, CHECKOUT, secrets);
   const update = observed(args, (options) =>
     unlocked(stack, DATA, async () => {
       if (wasInterrupted(before)) await stack.refresh({ ...options, clearPendingCreates: true });
-      const replace = await lostImages(before);
-      return (await stack.up({ ...options, replace, refresh: true })).outputs;
+      if (args.replaceCluster) await replace(stack, settings, options);
+      const lost = await lostImages(before);
+      return (await stack.up({ ...options, replace: lost, refresh: true })).outputs;
     }),
   );
   const outputs = await update.catch(async (error) => {
-    // Another cluster was refused: a plain `pulumi up` is to go on with this one.
-    if (!args.replaceCluster)
-      await writeSettings(SETTINGS, { ...settings, ...identityOf(installed) });
+    // Where another cluster was refused, a plain `pulumi up` is to go on with the one that there is.
+    const left = installedCluster(await stack.exportStack());
+    await writeSettings(SETTINGS, { ...settings, ...identityOf(left) });
     throw error;
   });
   const value = (name: string) => outputs[name]?.value;
@@ -100,22 +100,14 @@ async function uninstall(args: Arguments): Promise<void> {
   );
 }
 
-/** Deletes the cluster and all in it; the update that follows notices, and makes the one that is wanted. */
-async function replaceCluster(installed: ClusterInputs, settings: Settings): Promise<void> {
-  const wanted = successorSettings.safeParse(settings);
-  // The update names what is wrong.
-  if (!wanted.success) return;
-  const { clusterName, hostPort, images } = wanted.data;
-  const successor = { name: clusterName, hostPort, nodeImage: images?.node ?? IMAGES.node };
-  await makeWay(installed, successor);
-  output.done(`removed kind cluster: ${installed.name}`);
+async function replace(stack: Stack, settings: Settings, options: UpdateOptions): Promise<void> {
+  // Fails while another update runs, and learns of a cluster that was deleted by hand.
+  await stack.refresh(options);
+  // Loaded only where it is used: it needs all of the program's packages.
+  const { replaceCluster } = await import("./replace-cluster.ts");
+  const gone = await replaceCluster(stack, PLACE, settings);
+  if (gone !== undefined) output.done(`removed kind cluster: ${gone}`);
 }
-
-const successorSettings = z.object({
-  clusterName: z.string(),
-  hostPort: z.number(),
-  images: z.object({ node: z.string().optional() }).optional(),
-});
 
 /** Whether there is a cluster that the stack's state did not know. */
 async function isLeft(clusterName: string): Promise<boolean> {
@@ -128,6 +120,14 @@ async function isLeft(clusterName: string): Promise<boolean> {
   }
 }
 
+/** How each of Pulumi's operations is followed and stopped. */
+interface UpdateOptions {
+  onEvent: Progress["handle"];
+  onOutput?: (text: string) => void;
+  signal: AbortSignal;
+  color: "never";
+}
+
 /**
  * Runs an update with readable progress; Ctrl-C lets what is under way end and stops. A terminal
  * gives Ctrl-C to Pulumi as well, which takes a second one as an order to drop everything: ours is
@@ -135,12 +135,7 @@ async function isLeft(clusterName: string): Promise<boolean> {
  */
 async function observed<T>(
   args: Arguments,
-  work: (options: {
-    onEvent: Progress["handle"];
-    onOutput?: (text: string) => void;
-    signal: AbortSignal;
-    color: "never";
-  }) => Promise<T>,
+  work: (options: UpdateOptions) => Promise<T>,
 ): Promise<T> {
   const progress = new Progress(output);
   const controller = new AbortController();

@@ -34,26 +34,22 @@ export const CONFIG_HASH_LABEL = "platform.dev/config-hash";
 const PLATFORM_NAMESPACE = "platform";
 const READY_TIMEOUT = "180s";
 
-/** What of a cluster another one is to have. */
-export interface Successor {
-  name: string;
-  hostPort: number;
-  nodeImage: string;
-}
-
 /**
- * Deletes a cluster and all in it, so that the next update makes another one.
+ * Deletes a cluster and all in it where a change needs another one, which the next update makes.
  *
+ * @returns Whether it did.
  * @throws UserError before anything is lost, where that one could not be made.
  */
-export async function makeWay(before: ClusterInputs, successor: Successor): Promise<void> {
+export async function makeWay(before: ClusterInputs, wanted: ClusterInputs): Promise<boolean> {
+  if (changesOf(before, wanted).length === 0) return false;
   await checkDocker();
-  if (successor.hostPort !== before.hostPort) await checkPortFree(successor.hostPort);
-  if (successor.name !== before.name && (await clusterExists(successor.name))) {
-    throw stranger(successor.name, "beside the one to be replaced");
+  if (wanted.hostPort !== before.hostPort) await checkPortFree(wanted.hostPort);
+  if (wanted.name !== before.name && (await clusterExists(wanted.name))) {
+    throw stranger(wanted.name, "beside the one to be replaced");
   }
-  await pullIfMissing(successor.nodeImage);
+  await pullIfMissing(wanted.nodeImage);
   await removeWithNetwork(before);
+  return true;
 }
 
 /** A kind cluster of one node. */

@@ -163,26 +163,31 @@ describe("a kind cluster of a stack", () => {
   });
 
   describe("that is to make way for another one", () => {
-    const successor = () => ({ name: "platform", hostPort: wanted.hostPort, nodeImage: "node:2" });
     const isDeleted = async () => (await tools.calls()).join("\n").includes("kind delete");
 
     it("goes, with its successor's image fetched before", async () => {
       await machine({ clusters: ["platform"], absentImages: ["node:2"] });
-      await makeWay(wanted, successor());
+      expect(await makeWay(wanted, { ...wanted, nodeImage: "node:2" })).to.equal(true);
       expect((await tools.calls()).join("\n")).to.match(
         /docker pull --quiet node:2.*kind delete cluster --name platform/s,
       );
+    });
+
+    it("stays where none is needed", async () => {
+      await machine({ clusters: ["platform"] });
+      expect(await makeWay(wanted, { ...wanted, kubeconfigPath: "/elsewhere" })).to.equal(false);
+      expect(await isDeleted()).to.equal(false);
     });
 
     it("stays where that one could not be made", async () => {
       await machine({ clusters: ["platform", "taken"] });
       const port = await freePort();
       const holder = await listen(port);
-      const onPort = await failureOf(makeWay(wanted, { ...successor(), hostPort: port }));
+      const onPort = await failureOf(makeWay(wanted, { ...wanted, hostPort: port }));
       holder.close();
       await once(holder, "close");
       expect(onPort.message).to.include(`Port ${port} is taken`);
-      const named = await failureOf(makeWay(wanted, { ...successor(), name: "taken" }));
+      const named = await failureOf(makeWay(wanted, { ...wanted, name: "taken" }));
       expect(named.message).to.include("There is a kind cluster taken already");
       expect(await isDeleted()).to.equal(false);
     });

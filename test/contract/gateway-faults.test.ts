@@ -70,8 +70,7 @@ describe("calls through the gateway that fail", () => {
       incoming.socket.once("close", () => closed.resolve());
       fill();
     };
-    const stallMs = { worker: 50, "model-gateway": 50, "tool-gateway": 50, "trace-ui": 50 };
-    const proxy = createProxy({ bodyLimitBytes: LIMIT_BYTES, stallMs });
+    const proxy = createProxy({ bodyLimitBytes: LIMIT_BYTES, stallMs: 50 });
     const door = await startGateway(await gatewayDeps({ worker: worker.url, proxy }));
     const answer = await answerOf(send(door.url, "GET", "/runs/stream").end());
     await closed.promise;

@@ -16,7 +16,7 @@ export interface ProxyOptions {
   /** When an upstream that says nothing is given up. */
   silence?: SilenceOptions;
   /** How long a client may take nothing of an answer that waits for it, in ms. */
-  stallMs?: Readonly<Record<Destination, number>>;
+  stallMs?: number;
 }
 
 /** One call to pass on. */
@@ -59,13 +59,11 @@ const KEEP_ALIVE_DELAY_MS = 10_000;
 const HEAD_TIMEOUT_MS = 30_000;
 /** A worker that is silent for so long has lost the leases of its runs. */
 const SILENCE: SilenceOptions = { silentMs: 15_000, probeMs: 5_000, strikes: 3 };
-/** As long as the programs behind us wait for one who asks them directly. */
-const STALL_MS: Readonly<Record<Destination, number>> = {
-  worker: 60_000,
-  "model-gateway": 300_000,
-  "tool-gateway": 60_000,
-  "trace-ui": 60_000,
-};
+/**
+ * Not less: the kernel takes megabytes ahead, and tells that there is room again only once much of
+ * them has gone, which takes a client that reads steadily at 20 kB/s more than a minute.
+ */
+const STALL_MS = 300_000;
 /** Long enough for a worker's listener that is being replaced, short enough not to be noticed. */
 const RETRY_PAUSE_MS = 250;
 const standardPause = () => delay(RETRY_PAUSE_MS);
@@ -100,11 +98,7 @@ async function forward(
   options: ProxyOptions,
   call: Forwarding,
 ): Promise<ForwardOutcome> {
-  const {
-    bodyLimitBytes: limitBytes,
-    retryPause = standardPause,
-    stallMs: { [call.destination]: stallMs } = STALL_MS,
-  } = options;
+  const { bodyLimitBytes: limitBytes, retryPause = standardPause, stallMs = STALL_MS } = options;
   refuseAnnouncedExcess(call.incoming, limitBytes);
   const headers = headersOf(call);
   const arrived = arrivedBody(call.incoming);
