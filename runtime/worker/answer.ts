@@ -8,8 +8,8 @@ import { wireError } from "./wire-json.ts";
 
 /** Keeps idle connections open through proxies; clients ignore both forms. */
 const HEARTBEAT_MS = 2_000;
-/** A client that takes nothing for this long is given up. */
-const STALLED_MS = 60_000;
+/** A client whose connection takes nothing for this long is given up; as the gateway has it. */
+const STALLED_MS = 300_000;
 
 /** nginx's status of a request whose client left: only logs show it. */
 const CLIENT_CLOSED_REQUEST = 499 as ContentfulStatusCode;
