@@ -3,12 +3,12 @@ import type { StateSnapshot } from "@langchain/langgraph";
 import pg from "pg";
 import { HttpError, notFound, ValidationError } from "../common/errors.ts";
 import { Checkpointer } from "./checkpointer.ts";
-import { type Graph, type Graphs, graphOf } from "./graphs.ts";
+import { type Graph, type GraphConfig, type Graphs, graphOf, type ServedGraph } from "./graphs.ts";
 import { langGraphCommand } from "./run-graph.ts";
 import type { Scope } from "./scope.ts";
 import { checkpointOf, interruptsByTask } from "./thread-state.ts";
 import type { Thread, ThreadStore } from "./thread-store.ts";
-import { useGraph } from "./use-graph.ts";
+import { useGraph, writeWithGraph } from "./use-graph.ts";
 import type { CommandBody, HistoryQuery } from "./wire.ts";
 import { toWireJson } from "./wire-json.ts";
 
@@ -62,7 +62,9 @@ export class ThreadService {
     if (!(await this.#hasState(scope, threadId, config))) {
       return { values: {}, next: [], tasks: [], config };
     }
-    return this.#withGraph(scope, threadId, gone, (graph) => graph.getState(config, { subgraphs }));
+    return useGraph(...(await this.#graph(scope, threadId)), gone, (graph) =>
+      graph.getState(config, { subgraphs }),
+    );
   }
 
   async history(
@@ -73,7 +75,7 @@ export class ThreadService {
   ): Promise<StateSnapshot[]> {
     const config = this.#config(scope, threadId, { ...query.checkpoint });
     if (!(await this.#hasState(scope, threadId, config))) return [];
-    return this.#withGraph(scope, threadId, gone, async (graph) => {
+    return useGraph(...(await this.#graph(scope, threadId)), gone, async (graph) => {
       const states: StateSnapshot[] = [];
       for await (const state of graph.getStateHistory(config, {
         limit: query.limit ?? 10,
@@ -102,7 +104,7 @@ export class ThreadService {
   ): Promise<object | null> {
     const config = this.#config(scope, threadId, place);
     await this.#hasState(scope, threadId, config);
-    return this.#withGraph(scope, threadId, gone, async (graph) => {
+    return writeWithGraph(...(await this.#graph(scope, threadId)), gone, async (graph) => {
       const updated = await updateGraph(graph, config, supersteps);
       const state = await graph.getState(this.#config(scope, threadId, {}));
       await this.#store.setState(scope, threadId, {
@@ -130,17 +132,11 @@ export class ThreadService {
     return hasState;
   }
 
-  /** The graph is made as the thread's last run saw it. */
-  async #withGraph<T>(
-    scope: Scope,
-    threadId: string,
-    gone: AbortSignal,
-    work: (graph: Graph) => Promise<T>,
-  ): Promise<T> {
+  /** A thread's graph, and what it is made for: as the thread's last run saw it. */
+  async #graph(scope: Scope, threadId: string): Promise<[ServedGraph, GraphConfig]> {
     const served = graphOf(this.#graphs, scope.graphId);
     const last = served.isMade ? await this.#store.lastConfig(scope, threadId) : undefined;
-    const config = { ...last, configurable: { ...last?.configurable, thread_id: threadId } };
-    return useGraph(served, config, gone, work);
+    return [served, { ...last, configurable: { ...last?.configurable, thread_id: threadId } }];
   }
 
   #config(scope: Scope, threadId: string, place: Place): CheckpointConfig {

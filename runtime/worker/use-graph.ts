@@ -20,8 +20,8 @@ export class AgentFault extends ValidationError {
 }
 
 /**
- * Lets a request work with an agent's graph, beside any run. Whatever the agent's code throws
- * meanwhile or later, and however long it takes, only this request fails.
+ * Lets a request look at something with an agent's graph, beside any run. Whatever the agent's code
+ * throws meanwhile or later, and however long it takes, only this request fails.
  *
  * @param gone Aborts when the client has gone away.
  * @throws AgentFault 422, HttpError 504 where the agent's function makes no graph in time, the
@@ -33,6 +33,29 @@ export async function useGraph<T>(
   gone: AbortSignal,
   work: (graph: Graph) => Promise<T>,
 ): Promise<T> {
+  return withGraph(served, config, gone, (graph, signal) => orAborted(work(graph), signal));
+}
+
+/**
+ * As {@link useGraph}, for work that stores something. Once there is a graph, the answer is what
+ * came of the work: a failure that is told although the work goes on would make clients store it
+ * twice. What the agent's code throws meanwhile where nobody waits is only logged.
+ */
+export async function writeWithGraph<T>(
+  served: ServedGraph,
+  config: GraphConfig,
+  gone: AbortSignal,
+  work: (graph: Graph) => Promise<T>,
+): Promise<T> {
+  return withGraph(served, config, gone, work);
+}
+
+async function withGraph<T>(
+  served: ServedGraph,
+  config: GraphConfig,
+  gone: AbortSignal,
+  work: (graph: Graph, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const { graphId } = served;
   const own = new AbortController();
   const signal = AbortSignal.any([gone, own.signal]);
@@ -43,7 +66,7 @@ export async function useGraph<T>(
       throw new AgentFault(graphId, error);
     });
     const graph = await orAborted(making, signal).finally(() => clearTimeout(late));
-    return orAborted(work(graph), signal);
+    return work(graph, signal);
   });
 }
 

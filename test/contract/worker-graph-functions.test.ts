@@ -40,7 +40,9 @@ class MoodyWorker {
     return new MoodyWorker(worker, journal, new pg.Pool({ connectionString: database.url() }));
   }
 
-  async be(mood: "well" | "throws" | "hangs" | "breaks" | "breaks late"): Promise<void> {
+  async be(
+    mood: "well" | "throws" | "hangs" | "breaks" | "breaks beside" | "breaks late",
+  ): Promise<void> {
     await writeFile(this.journal.path("mood"), mood);
   }
 
@@ -155,6 +157,26 @@ describe("a graph's function that a request needs", () => {
       expect(worker.log.slice(logged)).not.to.include('"level":50');
     });
   }
+
+  it("and that breaks while an update by hand is written, is only logged", async () => {
+    const { thread_id } = await client.threads.create();
+    await moody.be("breaks beside");
+    const logged = worker.log.length;
+
+    const answer = await worker.call(caller, "POST", `/threads/${thread_id}/state`, {
+      values: input,
+      as_node: "add",
+    });
+
+    expect(answer.status).to.equal(200);
+    await eventually("it broke", () => worker.log.slice(logged).includes("socket broke"));
+    const { checkpoint } = await jsonOf(answer);
+    await moody.be("well");
+    const history = await client.threads.getHistory(thread_id);
+    expect(history.map((state) => state.checkpoint.checkpoint_id)).to.deep.equal([
+      checkpoint.checkpoint_id,
+    ]);
+  });
 
   it("and that breaks while the nodes are checked, fails the run that it is for", async () => {
     await moody.be("breaks");
