@@ -14,22 +14,27 @@ interface Found {
  * Refuses a body that pretends to hold serialised objects: what reads a thread's state makes them
  * real, so that a client could have any class of LangChain constructed in this process, leave a
  * state behind that nobody can read again, or find another value there than it sent. Messages are
- * welcome.
+ * welcome. A key `__proto__` is refused wherever it is: JSON has it as any other, and where it is
+ * copied by assignment it becomes the prototype, which can make such an object complete.
  *
  * @param text The body's JSON.
  * @throws ValidationError 422 that names the place.
  */
 export async function refuseSerializedObjects(body: unknown, text: string): Promise<void> {
   // Keys may be written with escapes.
-  if (!text.includes('"lc"') && !text.includes("\\u")) return;
+  if (!['"lc"', '"__proto__"', "\\u"].some((hint) => text.includes(hint))) return;
   for (const { place, record } of serializedObjects(body)) {
     if (await isMessage(record)) continue;
     const msg = "must not be a serialised object other than a message of LangChain";
-    throw new ValidationError(
-      [{ type: "serialized_object", loc: ["body", ...place], msg, input: record }],
-      `Invalid body: ${place.join(".")} ${msg}.`,
-    );
+    throw refusal("serialized_object", place, msg, record);
   }
+}
+
+function refusal(type: string, place: Found["place"], msg: string, input: unknown) {
+  return new ValidationError(
+    [{ type, loc: ["body", ...place], msg, input }],
+    `Invalid body: ${place.join(".")} ${msg}.`,
+  );
 }
 
 /** A value of the body and the way to it, linked so that a wide and deep body costs no more memory. */
@@ -46,6 +51,10 @@ function* serializedObjects(body: unknown): Generator<Found> {
     if (isSerialized(value)) yield { place: placeOf(step), record: value };
     const isList = Array.isArray(value);
     for (const [key, entry] of Object.entries(value)) {
+      if (key === "__proto__") {
+        const msg = "must not be a key of an object";
+        throw refusal("prototype", [...placeOf(step), key], msg, entry);
+      }
       if (isObject(entry))
         open.push({ value: entry, key: isList ? Number(key) : key, parent: step });
     }

@@ -124,6 +124,24 @@ describe("what a client can bring into a graph", () => {
     }
   });
 
+  for (const [spelling, key] of [
+    ["as it is", "__proto__"],
+    ["with an escape", "\\u005f_proto__"],
+    ["with an escape in capitals", "__prot\\u006F__"],
+    ["in escapes", "\\u005f\\u005f\\u0070\\u0072\\u006f\\u0074\\u006f\\u005f\\u005f"],
+  ]) {
+    it(`a client can't complete such an object by its prototype, written ${spelling}`, async () => {
+      const body = `{"assistant_id":"config","input":{"given":[{"type":"undefined","${key}":{}}]}}`;
+
+      const answer = await worker.call(newCaller("config"), "POST", "/runs/wait", body);
+
+      expect(answer.status).to.equal(422);
+      const { detail, message } = await jsonOf(answer);
+      expect(detail[0].loc).to.deep.equal(["body", "input", "given", 0, "__proto__"]);
+      expect(message).to.include("input.given.0.__proto__");
+    });
+  }
+
   it("input that looks like LangChain's own objects stays what it is", async () => {
     const client = await worker.client(newCaller("config"));
     const { thread_id } = await client.threads.create();
