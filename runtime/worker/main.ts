@@ -78,7 +78,7 @@ async function main(): Promise<void> {
     runs: new RunService({ store, bus, queue, executor, graphs }),
     store,
     threads,
-    states: new ThreadService({ threads, pool, schema, graphs }),
+    states: new ThreadService({ threads, runs: store, pool, schema, graphs }),
     bus,
     isReady: async () => !isStopping && (await answers(pool)),
     isStopping: () => isStopping,

@@ -104,7 +104,8 @@ export const LIST = `
     ORDER BY created_at DESC, run_id DESC LIMIT $5 OFFSET $6`;
 
 export const HAS_CHECKPOINT = `
-  SELECT 1 FROM checkpoints WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3`;
+  SELECT 1 FROM checkpoints WHERE thread_id = $1 AND checkpoint_ns = $2
+    AND ($3::text IS NULL OR checkpoint_id = $3) LIMIT 1`;
 
 export const OUTCOME = `
   SELECT r.status, coalesce(r.output::text, t."values"::text) AS output

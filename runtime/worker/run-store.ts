@@ -189,11 +189,17 @@ export class RunStore {
     return rows[0];
   }
 
-  async hasCheckpoint(scope: Scope, threadId: string, ns: string, id: string): Promise<boolean> {
+  /** Whether a thread has a checkpoint in a namespace: the one of this id, or any without an id. */
+  async hasCheckpoint(
+    scope: Scope,
+    threadId: string,
+    ns: string,
+    id?: string | null,
+  ): Promise<boolean> {
     const { rows } = await this.#query("has-checkpoint", sql.HAS_CHECKPOINT, [
       checkpointKey(scope, threadId),
       ns,
-      id,
+      id ?? null,
     ]);
     return rows.length > 0;
   }

@@ -5,6 +5,7 @@ import { HttpError, notFound, ValidationError } from "../common/errors.ts";
 import { Checkpointer } from "./checkpointer.ts";
 import { type Graph, type GraphConfig, type Graphs, graphOf, type ServedGraph } from "./graphs.ts";
 import { langGraphCommand } from "./run-graph.ts";
+import type { RunStore } from "./run-store.ts";
 import type { Scope } from "./scope.ts";
 import { checkpointOf, interruptsByTask } from "./thread-state.ts";
 import type { Thread, ThreadStore } from "./thread-store.ts";
@@ -15,7 +16,12 @@ import { toWireJson } from "./wire-json.ts";
 /** How long a request waits for a database that restarts, in ms. */
 const PATIENCE_MS = 10_000;
 
-type Place = Record<string, unknown>;
+/** A place in a thread's history: a checkpoint, the latest without an id. */
+interface Place {
+  checkpoint_id?: string | null | undefined;
+  checkpoint_ns?: string | null | undefined;
+  [key: string]: unknown;
+}
 
 /** One superstep of updates by hand. */
 export interface StateUpdate {
@@ -27,12 +33,20 @@ export interface StateUpdate {
 /** The states of threads: what LangGraph's checkpointer holds of them. */
 export class ThreadService {
   readonly #store: ThreadStore;
+  readonly #runs: RunStore;
   readonly #pool: pg.Pool;
   readonly #schema: string;
   readonly #graphs: Graphs;
 
-  constructor(deps: { threads: ThreadStore; pool: pg.Pool; schema: string; graphs: Graphs }) {
+  constructor(deps: {
+    threads: ThreadStore;
+    runs: RunStore;
+    pool: pg.Pool;
+    schema: string;
+    graphs: Graphs;
+  }) {
     this.#store = deps.threads;
+    this.#runs = deps.runs;
     this.#pool = deps.pool;
     this.#schema = deps.schema;
     this.#graphs = deps.graphs;
@@ -59,7 +73,7 @@ export class ThreadService {
     gone: AbortSignal,
   ): Promise<StateSnapshot> {
     const config = this.#config(scope, threadId, place);
-    if (!(await this.#hasState(scope, threadId, config))) {
+    if (!(await this.#hasState(scope, threadId, place))) {
       return { values: {}, next: [], tasks: [], config };
     }
     return useGraph(...(await this.#graph(scope, threadId)), gone, (graph) =>
@@ -73,8 +87,9 @@ export class ThreadService {
     query: HistoryQuery,
     gone: AbortSignal,
   ): Promise<StateSnapshot[]> {
-    const config = this.#config(scope, threadId, { ...query.checkpoint });
-    if (!(await this.#hasState(scope, threadId, config))) return [];
+    const place = { ...query.checkpoint };
+    if (!(await this.#hasState(scope, threadId, place))) return [];
+    const config = this.#config(scope, threadId, place);
     return useGraph(...(await this.#graph(scope, threadId)), gone, async (graph) => {
       const states: StateSnapshot[] = [];
       for await (const state of graph.getStateHistory(config, {
@@ -103,7 +118,7 @@ export class ThreadService {
     gone: AbortSignal,
   ): Promise<object | null> {
     const config = this.#config(scope, threadId, place);
-    await this.#hasState(scope, threadId, config);
+    await this.#hasState(scope, threadId, place);
     return writeWithGraph(...(await this.#graph(scope, threadId)), gone, async (graph) => {
       const updated = await updateGraph(graph, config, supersteps);
       const state = await graph.getState(this.#config(scope, threadId, {}));
@@ -118,15 +133,15 @@ export class ThreadService {
 
   /**
    * Whether there is a checkpoint. Where there is none nobody needs the graph, which an agent's
-   * function may be unable to make.
+   * function may be unable to make. The checkpoint itself, which may be large, is not read.
    *
    * @throws HttpError 404 where there is no such thread, or not the checkpoint that is named.
    */
-  async #hasState(scope: Scope, threadId: string, config: CheckpointConfig): Promise<boolean> {
+  async #hasState(scope: Scope, threadId: string, place: Place): Promise<boolean> {
     await this.known(scope, threadId);
-    const { checkpoint_id: id, __pregel_checkpointer: checkpointer } = config.configurable;
-    const hasState = (await checkpointer.getTuple(config)) !== undefined;
-    if (!hasState && id !== undefined) {
+    const { checkpoint_ns: ns, checkpoint_id: id } = place;
+    const hasState = await this.#runs.hasCheckpoint(scope, threadId, ns ?? "", id);
+    if (!hasState && id != null) {
       throw notFound(`Checkpoint ${id} not found on thread ${threadId}.`);
     }
     return hasState;
@@ -139,7 +154,7 @@ export class ThreadService {
     return [served, { ...last, configurable: { ...last?.configurable, thread_id: threadId } }];
   }
 
-  #config(scope: Scope, threadId: string, place: Place): CheckpointConfig {
+  #config(scope: Scope, threadId: string, place: Place): RunnableConfig {
     return {
       configurable: {
         checkpoint_ns: "",
@@ -155,11 +170,6 @@ export class ThreadService {
       },
     };
   }
-}
-
-/** A place in a thread's history, with the one to look it up. */
-interface CheckpointConfig extends RunnableConfig {
-  configurable: Record<string, unknown> & { __pregel_checkpointer: Checkpointer };
 }
 
 async function updateGraph(

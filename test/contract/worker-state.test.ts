@@ -3,9 +3,27 @@ import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
 import type { Checkpoint, Client } from "@langchain/langgraph-sdk";
 import { expect } from "chai";
 import pg from "pg";
+import { loadGraphs } from "../../runtime/worker/graphs.ts";
+import { RunStore } from "../../runtime/worker/run-store.ts";
+import { ThreadService } from "../../runtime/worker/thread-service.ts";
+import { ThreadStore } from "../../runtime/worker/thread-store.ts";
 import { failureOf } from "../support/failure.ts";
 import { newCaller, type SharedWorker, sharedWorker } from "../support/shared-worker.ts";
-import type { TestWorker } from "../support/worker.ts";
+import { type TestWorker, WORKER_GRAPHS } from "../support/worker.ts";
+
+/** A pool that counts how often the values of a checkpoint are read. */
+function watchedPool(connectionString: string): { pool: pg.Pool; reads: () => number } {
+  const pool = new pg.Pool({ connectionString });
+  const query = pool.query.bind(pool) as (...statement: unknown[]) => unknown;
+  let reads = 0;
+  Object.assign(pool, {
+    query(...statement: unknown[]) {
+      if (JSON.stringify(statement).includes("channel_values")) reads += 1;
+      return query(...statement);
+    },
+  });
+  return { pool, reads: () => reads };
+}
 
 describe("a thread's state", () => {
   let shared: SharedWorker;
@@ -47,6 +65,27 @@ describe("a thread's state", () => {
     const parent = await client.threads.getState(thread_id, state.parent_checkpoint as Checkpoint);
     expect(parent.next).to.deep.equal(["rest"]);
     expect(parent.checkpoint).to.deep.equal(state.parent_checkpoint);
+  });
+
+  it("is read from the database once", async () => {
+    const caller = newCaller("board");
+    client = await worker.client(caller);
+    const { thread_id } = await client.threads.create();
+    await write(thread_id, { left: "1" });
+    const { pool, reads } = watchedPool(shared.postgres.url("worker"));
+    const states = new ThreadService({
+      threads: new ThreadStore(pool),
+      runs: new RunStore(pool, 1_000),
+      pool,
+      schema: "worker",
+      graphs: await loadGraphs(WORKER_GRAPHS),
+    });
+
+    const stays = new AbortController().signal;
+    const state = states.state(caller, thread_id, {}, false, stays).finally(() => pool.end());
+
+    expect((await state).values).to.deep.include({ left: "1" });
+    expect(reads()).to.equal(1);
   });
 
   it("has a history, newest first, that can be paged and filtered", async () => {
