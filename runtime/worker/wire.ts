@@ -70,10 +70,12 @@ export const runCreate = z.object({
   checkpoint: checkpoint.nullish(),
   interrupt_before: nodeNames,
   interrupt_after: nodeNames,
+  // A list is looked at apart from the union, which would blame all of it for one wrong mode.
   stream_mode: z
-    .union([streamMode, z.array(streamMode)], unknownStreamMode)
+    .union([streamMode, z.array(z.unknown())], unknownStreamMode)
     .nullish()
-    .transform((mode) => (mode == null ? [] : Array.isArray(mode) ? mode : [mode])),
+    .transform((mode) => (mode == null ? [] : Array.isArray(mode) ? mode : [mode]))
+    .pipe(z.array(streamMode)),
   stream_subgraphs: z.boolean().nullish(),
   stream_resumable: z.boolean().nullish(),
   multitask_strategy: z.enum(["reject", "interrupt", "rollback", "enqueue"]).nullish(),

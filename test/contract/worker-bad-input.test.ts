@@ -59,9 +59,15 @@ describe("what is sent wrongly", () => {
     expect(message).to.equal(`Invalid query: stream_mode.1: "foo" is not one of ${modes}.`);
     expect(detail[0]).to.deep.include({ loc: ["query", "stream_mode", 1], input: "foo" });
 
-    const body = { assistant_id: "counter", stream_mode: "foo" };
-    const said = await jsonOf(worker.call(caller, "POST", "/runs/wait", body));
-    expect(said.message).to.equal(`Invalid body: stream_mode: "foo" is not one of ${modes}.`);
+    for (const [stream_mode, place] of [
+      ["foo", "stream_mode"],
+      [["values", "foo"], "stream_mode.1"],
+    ]) {
+      const body = { assistant_id: "counter", stream_mode };
+      const said = await jsonOf(worker.call(caller, "POST", "/runs/wait", body));
+      expect(said.message).to.equal(`Invalid body: ${place}: "foo" is not one of ${modes}.`);
+      expect(said.detail[0].input).to.equal("foo");
+    }
   });
 
   it("is a 400 where Last-Event-ID is no id", async () => {
