@@ -81,7 +81,9 @@ describe("the gateway's front door", () => {
     });
 
     it("said twice with different words is a 400", async () => {
-      expect((await call("/info?graph_id=other", CALL_HEADERS)).status).to.equal(400);
+      const { status, body } = await call("/info?graph_id=other", CALL_HEADERS);
+      expect(status).to.equal(400);
+      expect(body.message).to.include(`different graphs: ${GRAPH_ID}, other.`);
       expect((await call(`/info?graph_id=${GRAPH_ID}`, CALL_HEADERS)).status).to.equal(200);
     });
 
@@ -92,6 +94,7 @@ describe("the gateway's front door", () => {
       const { status, body } = await getWith(door.url, "/info", [...headers, "X-Graph-ID", "b"]);
       expect(status).to.equal(400);
       expect(body.error).to.equal("graph_id_ambiguous");
+      expect(body.message).to.include(`different graphs: ${GRAPH_ID}, b.`);
     });
 
     it("that nobody serves is a 404 in JSON", async () => {

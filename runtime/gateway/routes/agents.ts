@@ -93,7 +93,7 @@ export function requestedGraph(
     throw new HttpError(
       400,
       "graph_id_ambiguous",
-      "The header X-Graph-ID and the query parameter graph_id name different graphs. Send one graph id.",
+      `The request names different graphs: ${[...named].join(", ")}. Send one, in the header X-Graph-ID or the query parameter graph_id.`,
     );
   }
   return graphId;
