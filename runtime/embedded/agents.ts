@@ -1,4 +1,4 @@
-import { fork } from "node:child_process";
+import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { readdir, realpath, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
@@ -22,7 +22,7 @@ export interface DeclaredAgent extends AgentDeclaration {
  * they are read in a process that is confined as the worker is.
  *
  * @param patienceMs How long all of them together may take.
- * @throws UserError that names the file.
+ * @throws UserError that names the file, or says why no file can be read.
  */
 export async function readAgents(
   checkout: string,
@@ -79,11 +79,7 @@ async function readDeclarations(
   onWaiting: OnWaiting,
   patienceMs: number,
 ): Promise<ReadDeclaration[]> {
-  const reader = fork(READER, files, {
-    execArgv: confinement(checkout, folder, [READER]),
-    env: { PATH: process.env.PATH },
-    stdio: ["ignore", "ignore", "inherit", "ipc"],
-  });
+  const reader = await startReader(checkout, folder, files);
   const read: ReadDeclaration[] = [];
   reader.on("message", (message) => read.push(message as ReadDeclaration));
   let ended = false;
@@ -103,6 +99,28 @@ async function readDeclarations(
     throw invalid(missing, isLate ? late : "it ended the process that reads it");
   }
   return read;
+}
+
+async function startReader(
+  checkout: string,
+  folder: string,
+  files: string[],
+): Promise<ChildProcess> {
+  try {
+    const reader = fork(READER, files, {
+      execArgv: confinement(checkout, folder, [READER]),
+      env: { PATH: process.env.PATH },
+      stdio: ["ignore", "ignore", "inherit", "ipc"],
+    });
+    await once(reader, "spawn");
+    return reader;
+  } catch (error) {
+    throw new UserError(
+      "declaration_reader",
+      `The process that reads the agents' declarations can't be started: ${(error as Error).message}.`,
+      "See that the machine has memory and processes left, then try again.",
+    );
+  }
 }
 
 async function checkDeclaration(read: ReadDeclaration, folder: string): Promise<DeclaredAgent> {

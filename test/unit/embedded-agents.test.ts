@@ -98,6 +98,25 @@ describe("the agents folder", () => {
     });
   }
 
+  for (const [when, execPath] of [
+    ["at once", "\0"],
+    ["a little later", "/nowhere/node"],
+  ] as const) {
+    it(`says so in a sentence where the process that reads it fails to start, ${when}`, async () => {
+      await declare("owl.ts", "export default {};");
+      const { execPath: own } = process;
+      process.execPath = execPath;
+      try {
+        const { message, hint } = await refusal();
+
+        expect(message).to.match(/^The process that reads .+ can't be started: .+\.$/);
+        expect(hint).to.include("memory");
+      } finally {
+        process.execPath = own;
+      }
+    });
+  }
+
   it("that is empty is refused", async () => {
     expect((await refusal()).message).to.include(folder);
   });
