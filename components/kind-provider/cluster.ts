@@ -61,6 +61,7 @@ export const cluster: ResourceKind<ClusterInputs, ClusterState> = {
     if (before === undefined) return await checkNew(wanted);
     const changes = changesOf(before, wanted);
     if (changes.length > 0) throw refuseReplacement(before, changes);
+    if (!(await clusterExists(before.name))) throw gone(before.name);
   },
 
   async create(wanted) {
@@ -100,6 +101,15 @@ function refuseReplacement(before: ClusterInputs, changes: string[]): UserError 
     "cluster_replacement",
     `The kind cluster ${before.name} would be made anew and all in it, its database too, be lost: ${changes.join(", ")}.`,
     `Give the old value again. If it may be lost: ./install.sh --replace-cluster, or kind delete cluster --name ${before.name} and then pulumi up.`,
+  );
+}
+
+/** Pulumi's state has it and all that was in it: an update would leave out what is not there. */
+function gone(name: string): UserError {
+  return new UserError(
+    "cluster_gone",
+    `The kind cluster ${name} is gone, and Pulumi does not know.`,
+    "Make it and all in it anew: ./install.sh, or pulumi up --refresh.",
   );
 }
 

@@ -193,9 +193,11 @@ describe("a kind cluster of a stack", () => {
     });
   });
 
-  it("deleted by hand is known to be gone", async () => {
+  it("deleted by hand is known to be gone, by a refresh and by an update without one", async () => {
     await machine({});
     expect(await provider.read("platform", URN, wanted)).to.deep.equal({});
+    const { failures = [] } = await provider.check(URN, wanted, { ...wanted });
+    expect(failures[0]?.reason).to.include("is gone").and.include("pulumi up --refresh");
   });
 
   it("stopped, e.g. with its laptop, is started again", async () => {
