@@ -36,7 +36,7 @@ const namespace = new k8s.core.v1.Namespace(
 );
 const agentsHome = agentsNamespaceOf(configuration, cluster);
 
-const image = deliverImages(checkout, configuration, agents, cluster);
+const image = deliverImages({ checkout, data: dataDirectory }, configuration, agents, cluster);
 
 const platform = new PlatformRelease(
   "platform",

@@ -2,6 +2,7 @@ import { basename, dirname, join, resolve, sep } from "node:path";
 import type * as pulumi from "@pulumi/pulumi";
 import { UserError } from "../runtime/common/errors.ts";
 import type { DeclaredAgent } from "../runtime/embedded/agents.ts";
+import { agentContext } from "./agent-context.ts";
 import { releaseNameOf } from "./agent-names.ts";
 import { Image } from "./image.ts";
 import type { StackConfiguration } from "./stack-configuration.ts";
@@ -22,13 +23,14 @@ export function agentImageName(graphId: string): string {
  * @returns The reference by which pods get an image: of a program, an agent or a third party.
  */
 export function deliverImages(
-  checkout: string,
+  { checkout, data }: { checkout: string; data: string },
   configuration: StackConfiguration,
   agents: DeclaredAgent[],
   cluster: TargetCluster,
 ): (name: string) => pulumi.Input<string> {
   const building = {
     checkout,
+    agentContexts: join(data, "agents"),
     version: configuration.version,
     baseImage: imageOf(configuration, "base"),
     platform: configuration.imagePlatform,
@@ -48,6 +50,8 @@ export function deliverImages(
 
 export interface OurImagesArgs {
   checkout: string;
+  /** A folder for the build contexts of agents. */
+  agentContexts: string;
   version: string;
   baseImage: string;
   platform: string | undefined;
@@ -106,7 +110,7 @@ export function agentImage(
   return new Image(name, {
     imageName: name,
     version: args.version,
-    context: join(args.checkout, "agents"),
+    context: agentContext(join(args.checkout, "agents"), file, args.agentContexts),
     sources: [`${file}.ts`, file],
     buildArgs: { WORKER_IMAGE: workerImage, AGENT: file },
     platform: args.platform,

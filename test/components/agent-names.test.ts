@@ -47,6 +47,7 @@ describe("an agent whose graph lies elsewhere", () => {
       expect(() =>
         agentImage({ graphId: "poet", graph, file: "/checkout/agents/poet.ts" }, "worker:1", {
           checkout: "/checkout",
+          agentContexts: "/checkout/contexts",
           version: "1",
           baseImage: "node",
           platform: undefined,
@@ -95,6 +96,7 @@ describe("an agent whose graph id is no Kubernetes name", () => {
       const { resources } = await record({}, () => {
         agentImage({ graphId, graph: "./assistant/graph.ts:graph", file }, "worker:1", {
           checkout,
+          agentContexts: join(checkout, "contexts"),
           version: "1",
           baseImage: "node",
           platform: undefined,

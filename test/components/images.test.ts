@@ -1,8 +1,9 @@
-import { cp, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
 import { imageValues } from "../../components/agent.ts";
+import { agentContext } from "../../components/agent-context.ts";
 import { contentHash } from "../../components/image.ts";
 import type { Registered } from "../support/pulumi-monitor.ts";
 import { CHECKOUT, configOf, localStack, runProgram } from "../support/pulumi-program.ts";
@@ -69,6 +70,40 @@ describe("the content of an image", () => {
   });
 });
 
+describe("the build context of an agent", () => {
+  let folder: string;
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "platform-context-"));
+    await mkdir(join(folder, "agents/poet/node_modules/x"), { recursive: true });
+    const files = ["Dockerfile", ".dockerignore", "poet.ts", "poet/graph.ts", "poet/.graph.ts.swp"];
+    for (const file of files) await writeFile(join(folder, "agents", file), file);
+  });
+  afterEach(() => rm(folder, { recursive: true, force: true }));
+
+  const make = () => agentContext(join(folder, "agents"), "poet", join(folder, "contexts"));
+  const content = async (context: string) =>
+    (await readdir(context, { recursive: true })).toSorted();
+
+  it("holds what is the agent's, and nothing of another one that is added", async () => {
+    await writeFile(join(folder, "agents/critic.ts"), "critic");
+    expect(await content(make())).to.deep.equal([
+      ".dockerignore",
+      "Dockerfile",
+      "poet",
+      "poet.ts",
+      "poet/graph.ts",
+    ]);
+  });
+
+  it("loses a file that the agent has lost", async () => {
+    await writeFile(join(folder, "agents/poet/old.ts"), "old");
+    expect(await content(make())).to.include("poet/old.ts");
+    await rm(join(folder, "agents/poet/old.ts"));
+    expect(await content(make())).not.to.include("poet/old.ts");
+  });
+});
+
 describe("an image in the values of an agent's chart", () => {
   const digest = `sha256:${"ab".repeat(32)}`;
   const cases: [string, Record<string, string>][] = [
@@ -131,7 +166,7 @@ describe("the images of the local stack", () => {
       "model-gateway-build": join(CHECKOUT, "runtime/model-gateway"),
       "provisioner-build": join(CHECKOUT, "runtime/provisioner"),
       "worker-build": join(CHECKOUT, "runtime/worker"),
-      "agent-assistant-build": join(CHECKOUT, "agents"),
+      "agent-assistant-build": join(CHECKOUT, ".platform/agents/assistant"),
     });
   });
 
