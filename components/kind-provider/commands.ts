@@ -68,13 +68,35 @@ export async function run(
 
 /** Pipes one tool's output into another, as a shell's `a | b`. */
 export async function pipe(from: [string, string[]], to: [string, string[]]): Promise<void> {
-  const source = spawn(from[0], from[1], { stdio: ["ignore", "pipe", "pipe"], detached: true });
+  await output(...from, (stdout) => run(...to, stdout));
+}
+
+/**
+ * Runs a tool and hands its output to `read` as it comes.
+ *
+ * @throws CommandFailed, or whatever `read` throws.
+ */
+export async function output<T>(
+  command: string,
+  args: string[],
+  read: (stdout: Readable) => Promise<T>,
+): Promise<T> {
+  const source = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], detached: true });
   let stderr = "";
   source.stderr.setEncoding("utf8").on("data", (text) => {
     stderr += text;
   });
   const ended = once(source, "close");
-  await run(to[0], to[1], source.stdout);
-  const [code] = await ended;
-  if (code !== 0) throw new CommandFailed(from[0], from[1], code, stderr);
+  try {
+    const result = await read(source.stdout);
+    const [code] = await ended;
+    if (code !== 0) throw new CommandFailed(command, args, code, stderr);
+    return result;
+  } catch (error) {
+    source.kill();
+    const [code] = await ended;
+    // What was read broke off because the tool failed: that is the reason.
+    if (code !== 0 && code !== null) throw new CommandFailed(command, args, code, stderr);
+    throw error;
+  }
 }

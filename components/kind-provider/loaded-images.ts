@@ -1,9 +1,11 @@
+import { Readable } from "node:stream";
 import { z } from "zod";
 import { nodeReference } from "../node-reference.ts";
 import { nodeName } from "./cluster.ts";
-import { CommandFailed, pipe, run } from "./commands.ts";
+import { CommandFailed, output, pipe, run } from "./commands.ts";
 import { pullIfMissing } from "./docker-images.ts";
 import type { ResourceKind } from "./resources.ts";
+import { chainIds, thinArchive } from "./thin-archive.ts";
 
 const inputs = z.object({
   clusterName: z.string(),
@@ -47,31 +49,70 @@ async function loadMissing({ clusterName, images }: LoadedImagesInputs): Promise
   const present = (await imagesInNode(clusterName)) ?? new Set();
   const missing = images.filter((image) => !present.has(fullName(nodeReference(image))));
   if (missing.length === 0) return;
+  const node = nodeName(clusterName);
   for (const image of missing) await pullIfMissing(image);
   for (const image of missing) {
     const reference = nodeReference(image);
     if (reference !== image) await run("docker", ["tag", image, reference]);
   }
+  const unpacked = await unpackedLayers(node);
+  const whole: string[] = [];
+  for (const reference of missing.map(nodeReference)) {
+    if (!(await loadThin(node, reference, unpacked))) whole.push(reference);
+  }
   // An archive of this one platform: `kind load` asks for all of them, which Docker's containerd
-  // store does not have. `--local`: containerd's transfer service takes twice the time.
-  await pipe(
-    ["docker", ["save", ...missing.map(nodeReference)]],
-    [
-      "docker",
-      [
-        "exec",
-        "-i",
-        nodeName(clusterName),
-        "ctr",
-        "-n",
-        "k8s.io",
-        "images",
-        "import",
-        "--local",
-        "-",
-      ],
-    ],
+  // store does not have. Layers that several images share go over once.
+  if (whole.length > 0) await pipe(["docker", ["save", ...whole]], ["docker", importInto(node)]);
+}
+
+/** `--local`: containerd's transfer service takes twice the time. */
+function importInto(node: string): string[] {
+  return ["exec", "-i", node, "ctr", "-n", "k8s.io", "images", "import", "--local", "-"];
+}
+
+/** Loads what a node lacks of an image of which it has most. False: it has to be loaded as a whole. */
+async function loadThin(node: string, image: string, unpacked: Set<string>): Promise<boolean> {
+  const inspected = await run("docker", [
+    "image",
+    "inspect",
+    "--format",
+    "{{json .RootFS.Layers}}",
+    image,
+  ]);
+  const diffIds = layerDigests.parse(JSON.parse(inspected));
+  const chains = chainIds(diffIds);
+  const layers = diffIds.map((diffId, position) => ({
+    diffId,
+    isPresent: unpacked.has(chains[position] ?? ""),
+  }));
+  const missing = layers.filter(({ isPresent }) => !isPresent).length;
+  if (missing === layers.length || (await topBytes(image, missing)) > MOST_THIN_BYTES) return false;
+  const archive = await output("docker", ["save", image], (saved) =>
+    thinArchive(saved, fullName(image), layers),
   );
+  if (archive === undefined) return false;
+  await run("docker", importInto(node), Readable.from([archive]));
+  return true;
+}
+
+const layerDigests = z.array(z.string());
+/** Beyond this an archive of all that is missing, in one go, is not slower. */
+const MOST_THIN_BYTES = 16 * 1024 ** 2;
+
+/** Names of the layers that the node has unpacked. */
+async function unpackedLayers(node: string): Promise<Set<string>> {
+  const listed = await run("docker", ["exec", node, "ctr", "-n", "k8s.io", "snapshots", "ls"]);
+  return new Set(listed.split("\n").map((line) => line.split(/\s/, 1)[0] ?? ""));
+}
+
+/** The size of an image's topmost layers. */
+async function topBytes(image: string, layers: number): Promise<number> {
+  const sizes = await run("docker", ["history", "--human=false", "--format", "{{.Size}}", image]);
+  const filled = sizes
+    .split("\n")
+    .map(Number)
+    .filter((size) => size > 0);
+  return filled.slice(0, layers).reduce((sum, size) => sum + size, 0);
 }
 
 /** Full names of the images in the node; undefined if there is no node. */
