@@ -91,8 +91,14 @@ async function loadThin(node: string, image: string, unpacked: Set<string>): Pro
     thinArchive(saved, fullName(image), layers),
   );
   if (archive === undefined) return false;
-  await run("docker", importInto(node), Readable.from([archive]));
-  return true;
+  try {
+    await run("docker", importInto(node), Readable.from([archive]));
+    return true;
+  } catch (error) {
+    // The node may have dropped a layer meanwhile. What else is wrong with it, the whole image will tell.
+    if (error instanceof CommandFailed) return false;
+    throw error;
+  }
 }
 
 const layerDigests = z.array(z.string());

@@ -6,7 +6,7 @@ import { extract, type Header, pack } from "tar-stream";
 import { z } from "zod";
 
 /** More than this is not held in memory: who misses so much gets the whole archive. */
-const MOST_HELD_BYTES = 64 * 1024 ** 2;
+const MOST_HELD_BYTES = 32 * 1024 ** 2;
 
 const manifests = z.tuple([z.object({ Config: z.string(), Layers: z.array(z.string()) })]);
 
@@ -40,7 +40,8 @@ export function chainIds(diffIds: string[]): string[] {
  * @param saved What `docker save` writes of this one image, of any of its formats.
  * @param name The image's full name, e.g. `docker.io/library/postgres:17`.
  * @param layers Its layers, the lowest first.
- * @returns undefined where the missing layers are too much for this way.
+ * @returns undefined where the missing layers are too much for this way, or the archive has no list of
+ *   them, or several.
  */
 export async function thinArchive(
   saved: Readable,
@@ -48,9 +49,11 @@ export async function thinArchive(
   layers: Layer[],
 ): Promise<Buffer | undefined> {
   const { held, sizes } = await read(saved);
-  const [manifest] = manifests.parse(JSON.parse(String(held.get("manifest.json"))));
-  const config = held.get(manifest.Config);
-  if (config === undefined) return undefined;
+  const listed = held.get("manifest.json");
+  // One for each processor, where Docker has an image for several.
+  const [manifest] = manifests.safeParse(listed && JSON.parse(listed.toString())).data ?? [];
+  const config = manifest && held.get(manifest.Config);
+  if (manifest === undefined || config === undefined) return undefined;
   const blobs = [config];
   const descriptors: Descriptor[] = [];
   for (const [position, { diffId, isPresent }] of layers.entries()) {

@@ -105,6 +105,13 @@ describe("an image of which a node has most", () => {
     });
   }
 
+  it("goes over as a whole where the archive lists more than one, or none", async () => {
+    const [first] = JSON.parse(String(FORMATS.OCI?.at(-1)?.[1]));
+    const several: Entry[] = [["manifest.json", JSON.stringify([first, first])]];
+    expect(await thinArchive(await archive(several), NAME, layers)).to.equal(undefined);
+    expect(await thinArchive(await archive([]), NAME, layers)).to.equal(undefined);
+  });
+
   it("fails where the archive breaks off", async () => {
     const whole = await buffer(await archive(FORMATS.OCI ?? []));
     const broken = Readable.from([whole.subarray(0, 50_000)]);
