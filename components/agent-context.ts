@@ -1,5 +1,6 @@
-import { cpSync, mkdirSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
+import { contentHash } from "./image.ts";
 
 /**
  * Puts what an agent's image is made of into a folder of its own: with `agents/` as the context of all,
@@ -7,24 +8,22 @@ import { basename, join } from "node:path";
  *
  * @param agents The folder of declarations, with the Dockerfile that they share.
  * @param name The declaration's file name without `.ts`.
- * @param folder Where the contexts are kept.
+ * @param folder Where the contexts are kept, by their content: another run may be building from one.
  * @returns The context.
  */
 export function agentContext(agents: string, name: string, folder: string): string {
-  const context = join(folder, name);
-  rmSync(context, { recursive: true, force: true });
-  mkdirSync(context, { recursive: true });
-  for (const source of ["Dockerfile", ".dockerignore"]) {
-    cpSync(join(agents, source), join(context, source));
+  mkdirSync(folder, { recursive: true });
+  const copy = mkdtempSync(join(folder, ".new-"));
+  const sources = ["Dockerfile", ".dockerignore", `${name}.ts`, name];
+  for (const source of sources) {
+    cpSync(join(agents, source), join(copy, source), {
+      recursive: true,
+      verbatimSymlinks: true,
+      filter: (path) => path === join(agents, source) || !basename(path).startsWith("."),
+    });
   }
-  for (const source of [`${name}.ts`, name]) {
-    cpSync(join(agents, source), join(context, source), { recursive: true, filter: belongs });
-  }
+  const context = join(folder, `${name}-${contentHash(copy, sources, {})}`);
+  if (existsSync(context)) rmSync(copy, { recursive: true });
+  else renameSync(copy, context);
   return context;
-}
-
-/** As the hash of an image's content has it. */
-function belongs(path: string): boolean {
-  const name = basename(path);
-  return name !== "node_modules" && !name.startsWith(".");
 }

@@ -64,8 +64,7 @@ export class Program extends pulumi.ComponentResource {
       {
         metadata: { ...metadata, annotations: READY_TIMEOUT },
         spec: {
-          // What the autoscaler has chosen is not for an update to take back.
-          ...(args.autoscaling === undefined && { replicas: args.replicas }),
+          replicas: args.replicas,
           selector: { matchLabels },
           strategy: { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
           template: programPod({
@@ -83,7 +82,8 @@ export class Program extends pulumi.ComponentResource {
           }),
         },
       },
-      child,
+      // What the autoscaler has chosen is not for an update to take back.
+      args.autoscaling === undefined ? child : { ...child, ignoreChanges: ["spec.replicas"] },
     );
     const service = new k8s.core.v1.Service(
       `${name}-service`,

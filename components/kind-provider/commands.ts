@@ -93,10 +93,11 @@ export async function output<T>(
     if (code !== 0) throw new CommandFailed(command, args, code, stderr);
     return result;
   } catch (error) {
+    const hadFailed = source.exitCode !== null && source.exitCode !== 0;
     source.kill();
     const [code] = await ended;
+    if (error instanceof CommandFailed || !hadFailed) throw error;
     // What was read broke off because the tool failed: that is the reason.
-    if (code !== 0 && code !== null) throw new CommandFailed(command, args, code, stderr);
-    throw error;
+    throw new CommandFailed(command, args, code, stderr);
   }
 }

@@ -55,10 +55,10 @@ async function loadMissing({ clusterName, images }: LoadedImagesInputs): Promise
     const reference = nodeReference(image);
     if (reference !== image) await run("docker", ["tag", image, reference]);
   }
-  const unpacked = await unpackedLayers(node);
   const whole: string[] = [];
   for (const reference of missing.map(nodeReference)) {
-    if (!(await loadThin(node, reference, unpacked))) whole.push(reference);
+    const isFew = missing.length <= MOST_THIN_IMAGES;
+    if (!isFew || !(await loadThin(node, reference))) whole.push(reference);
   }
   // An archive of this one platform: `kind load` asks for all of them, which Docker's containerd
   // store does not have. Layers that several images share go over once.
@@ -71,7 +71,8 @@ function importInto(node: string): string[] {
 }
 
 /** Loads what a node lacks of an image of which it has most. False: it has to be loaded as a whole. */
-async function loadThin(node: string, image: string, unpacked: Set<string>): Promise<boolean> {
+async function loadThin(node: string, image: string): Promise<boolean> {
+  const unpacked = await unpackedLayers(node);
   const inspected = await run("docker", [
     "image",
     "inspect",
@@ -87,21 +88,22 @@ async function loadThin(node: string, image: string, unpacked: Set<string>): Pro
   }));
   const missing = layers.filter(({ isPresent }) => !isPresent).length;
   if (missing === layers.length || (await topBytes(image, missing)) > MOST_THIN_BYTES) return false;
-  const archive = await output("docker", ["save", image], (saved) =>
-    thinArchive(saved, fullName(image), layers),
-  );
-  if (archive === undefined) return false;
   try {
+    const archive = await output("docker", ["save", image], (saved) =>
+      thinArchive(saved, fullName(image), layers),
+    );
+    if (archive === undefined) return false;
     await run("docker", importInto(node), Readable.from([archive]));
     return true;
-  } catch (error) {
-    // The node may have dropped a layer meanwhile. What else is wrong with it, the whole image will tell.
-    if (error instanceof CommandFailed) return false;
-    throw error;
+  } catch {
+    // The node may have dropped a layer meanwhile. What else is wrong, the whole image will tell.
+    return false;
   }
 }
 
 const layerDigests = z.array(z.string());
+/** Each is an archive of its own: of many, the layers that they share go over once. */
+const MOST_THIN_IMAGES = 2;
 /** Beyond this an archive of all that is missing, in one go, is not slower. */
 const MOST_THIN_BYTES = 16 * 1024 ** 2;
 

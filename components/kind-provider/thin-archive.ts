@@ -64,7 +64,7 @@ export async function thinArchive(
     } else if (content === undefined) {
       return undefined;
     } else {
-      descriptors.push(descriptor(isGzip(content) ? GZIP_LAYER : LAYER, content));
+      descriptors.push(descriptor(layerType(content), content));
       blobs.push(content);
     }
   }
@@ -80,7 +80,11 @@ interface Descriptor {
 const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG = "application/vnd.oci.image.config.v1+json";
 const LAYER = "application/vnd.oci.image.layer.v1.tar";
-const GZIP_LAYER = `${LAYER}+gzip`;
+/** Magic numbers of compressed files (RFC 1952, RFC 8878), and the suffix of a layer's media type. */
+const COMPRESSIONS: [Buffer, string][] = [
+  [Buffer.from([0x1f, 0x8b]), "+gzip"],
+  [Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), "+zstd"],
+];
 
 function descriptor(mediaType: string, content: Buffer): Descriptor {
   return { mediaType, digest: digestOf(content), size: content.length };
@@ -138,8 +142,9 @@ function json(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
 }
 
-function isGzip(content: Buffer): boolean {
-  return content.subarray(0, 2).equals(Buffer.from([0x1f, 0x8b]));
+function layerType(content: Buffer): string {
+  const found = COMPRESSIONS.find(([magic]) => content.subarray(0, magic.length).equals(magic));
+  return `${LAYER}${found?.[1] ?? ""}`;
 }
 
 function digestOf(content: Buffer): string {

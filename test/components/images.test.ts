@@ -1,4 +1,15 @@
-import { cp, mkdir, mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
+import {
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
@@ -86,21 +97,33 @@ describe("the build context of an agent", () => {
     (await readdir(context, { recursive: true })).toSorted();
 
   it("holds what is the agent's, and nothing of another one that is added", async () => {
+    const before = make();
     await writeFile(join(folder, "agents/critic.ts"), "critic");
-    expect(await content(make())).to.deep.equal([
+    expect(make()).to.equal(before);
+    expect(await content(before)).to.deep.equal([
       ".dockerignore",
       "Dockerfile",
       "poet",
       "poet.ts",
       "poet/graph.ts",
+      "poet/node_modules",
+      "poet/node_modules/x",
     ]);
   });
 
-  it("loses a file that the agent has lost", async () => {
-    await writeFile(join(folder, "agents/poet/old.ts"), "old");
-    expect(await content(make())).to.include("poet/old.ts");
-    await rm(join(folder, "agents/poet/old.ts"));
-    expect(await content(make())).not.to.include("poet/old.ts");
+  it("is another one when the agent changes, and the one that may be in use stays", async () => {
+    const before = make();
+    await writeFile(join(folder, "agents/poet/graph.ts"), "changed");
+    const after = make();
+    expect(after).not.to.equal(before);
+    expect(await readFile(join(before, "poet/graph.ts"), "utf8")).to.equal("poet/graph.ts");
+    expect(await readFile(join(after, "poet/graph.ts"), "utf8")).to.equal("changed");
+    expect(await readdir(join(folder, "contexts"))).to.have.length(2);
+  });
+
+  it("keeps links as they are: a place of this machine would lead nowhere in the image", async () => {
+    await symlink("graph.ts", join(folder, "agents/poet/link.ts"));
+    expect(await readlink(join(make(), "poet/link.ts"))).to.equal("graph.ts");
   });
 });
 
@@ -160,13 +183,14 @@ describe("the images of the local stack", () => {
       .filter(({ type }) => type === "docker:index/image:Image")
       .map(({ name, inputs }) => [name, (inputs.build as { context: string }).context]);
 
-    expect(Object.fromEntries(contexts)).to.deep.equal({
+    const { "agent-assistant-build": agent, ...programs } = Object.fromEntries(contexts);
+    expect(agent).to.match(/\/\.platform\/agents\/assistant-[0-9a-f]{12}$/);
+    expect(programs).to.deep.equal({
       "runtime-build": CHECKOUT,
       "gateway-build": join(CHECKOUT, "runtime/gateway"),
       "model-gateway-build": join(CHECKOUT, "runtime/model-gateway"),
       "provisioner-build": join(CHECKOUT, "runtime/provisioner"),
       "worker-build": join(CHECKOUT, "runtime/worker"),
-      "agent-assistant-build": join(CHECKOUT, ".platform/agents/assistant"),
     });
   });
 

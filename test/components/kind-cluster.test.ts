@@ -287,6 +287,19 @@ describe("the images of a kind cluster", () => {
     expect(calls.filter((call) => call.startsWith("docker pull"))).to.deep.equal([]);
   });
 
+  it("go as a whole where what Docker saves can't be thinned, or they are many", async () => {
+    const saves = async () =>
+      (await tools.calls()).filter((call) => call.startsWith("docker save")).length;
+    await tools.set({ layersInNode: ["sha256:aa"] });
+    await provider.create(urn, images);
+    expect(await saves()).to.equal(2);
+
+    await tools.set({ layersInNode: ["sha256:aa"] });
+    await provider.create(urn, { ...images, images: ["a:1", "b:1", "c:1"] });
+    expect(await tools.calls()).to.include("docker save a:1 b:1 c:1");
+    expect(await saves()).to.equal(1);
+  });
+
   it("are not loaded again where the node has them", async () => {
     await tools.set({ imagesInNode: [inNode] });
     await provider.create(urn, images);

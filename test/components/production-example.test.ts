@@ -137,12 +137,12 @@ describe("the example of a stack for an existing cluster", () => {
         ],
       })),
     );
-    for (const { spec } of autoscalers) {
-      const target = scaled.find(
-        ({ kind, metadata }) =>
-          kind === "Deployment" && metadata?.name === spec.scaleTargetRef.name,
+    for (const name of ["gateway", "model-gateway"]) {
+      const deployment = resources.find(
+        (resource) => resource.name === `platform-${name}-program-deployment`,
       );
-      expect(target?.spec).not.to.have.property("replicas");
+      expect(deployment?.ignoreChanges, name).to.deep.equal(["spec.replicas"]);
+      expect(deployment?.inputs.spec, name).to.include({ replicas: 3 });
     }
   });
 

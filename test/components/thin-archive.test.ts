@@ -105,6 +105,32 @@ describe("an image of which a node has most", () => {
     });
   }
 
+  const compressed: [string, number[]][] = [
+    ["gzip", [0x1f, 0x8b]],
+    ["zstd", [0x28, 0xb5, 0x2f, 0xfd]],
+  ];
+  for (const [compression, magic] of compressed) {
+    it(`says that a layer is compressed with ${compression}, as Docker's containerd store has them`, async () => {
+      const packed = Buffer.concat([Buffer.from(magic), Buffer.from("packed")]);
+      const path = `blobs/sha256/${hex(digest(packed))}`;
+      const saved: Entry[] = [
+        [path, packed],
+        ["config", config],
+        ["manifest.json", JSON.stringify([{ Config: "config", Layers: ["base", path] }])],
+      ];
+      const thin = await thinArchive(await archive(saved), NAME, layers);
+      const found = await files(thin ?? Buffer.alloc(0));
+      const [{ digest: name }] = JSON.parse(String(found.get("index.json"))).manifests;
+      const manifest = JSON.parse(String(found.get(`blobs/sha256/${hex(name)}`)));
+      expect(manifest.layers[1]).to.deep.equal({
+        mediaType: `application/vnd.oci.image.layer.v1.tar+${compression}`,
+        digest: digest(packed),
+        size: packed.length,
+      });
+      expect([...found.keys()]).to.include(path);
+    });
+  }
+
   it("goes over as a whole where the archive lists more than one, or none", async () => {
     const [first] = JSON.parse(String(FORMATS.OCI?.at(-1)?.[1]));
     const several: Entry[] = [["manifest.json", JSON.stringify([first, first])]];

@@ -18,6 +18,8 @@ export interface Machine {
   /** Images that Docker does not have. */
   absentImages?: string[];
   imagesInNode?: string[];
+  /** Layers that the node has unpacked. */
+  layersInNode?: string[];
   networks?: string[];
   /** Containers of kind's network. */
   attached?: string[];
@@ -54,7 +56,8 @@ esac`,
   docker: `case "$*" in
   info*) cat "$state/info" ;;
   *PortBindings*) cat "$state/ports" ;;
-  *RootFS.Layers*) echo '["sha256:aa"]' ;;
+  *RootFS.Layers*) echo '["sha256:aa","sha256:bb"]' ;;
+  *"snapshots ls"*) cat "$state/snapshots" ;;
   "image inspect"*) shift $(($# - 1)); ! grep -qx "$1" "$state/absent" ;;
   *State.Running*) cat "$state/running" ;;
   *".Id}}"*) echo node-id ;;
@@ -98,6 +101,7 @@ export async function fakeTools(): Promise<FakeTools> {
         join(state, "networks"),
         (machine.networks ?? []).map((name) => `${name}\n`).join(""),
       );
+      await writeFile(join(state, "snapshots"), (machine.layersInNode ?? []).join("\n"));
       await writeFile(join(state, "attached"), (machine.attached ?? []).join("\n"));
       await rm(join(state, "creation-fails"), { force: true });
       if (machine.creationFails) {

@@ -14,6 +14,7 @@ export interface Registered {
   dependencies: string[];
   deletedWith: string;
   retainOnDelete: boolean;
+  ignoreChanges: string[];
   provider: string;
 }
 
@@ -66,6 +67,7 @@ function watch(registered: Registered[]): void {
         additionalSecretOutputs: request.getAdditionalsecretoutputsList(),
         dependencies: request.getDependenciesList(),
         deletedWith: request.getDeletedwith(),
+        ignoreChanges: request.getIgnorechangesList(),
         retainOnDelete: request.getRetainondelete() ?? false,
         provider: request.getProvider(),
       });
