@@ -1,18 +1,21 @@
 import { join, resolve } from "node:path";
 import type { Stack } from "@pulumi/pulumi/automation/index.js";
-import { clusterExists } from "../components/kind-provider/cluster.ts";
+import { type ClusterInputs, clusterExists } from "../components/kind-provider/cluster.ts";
 import { CommandMissing } from "../components/kind-provider/commands.ts";
 import { DEV_TOKEN } from "../runtime/common/dev-token.ts";
 import { UserError } from "../runtime/common/errors.ts";
 import { ConsoleOutput, seconds } from "../runtime/embedded/console-output.ts";
 import { PROVIDER_VARIABLES } from "../runtime/model-gateway/providers/registry.ts";
 import { type Arguments, readArguments, USAGE } from "./arguments.ts";
+import type { Following } from "./following.ts";
 import { deployedLine, footer } from "./footer.ts";
 import { Progress } from "./progress.ts";
+import { replaceCluster } from "./replace-cluster.ts";
 import {
   gatherSettings,
+  identityIn,
   identityOf,
-  type Settings,
+  readKeptSettings,
   settingsPath,
   writeSettings,
 } from "./settings.ts";
@@ -29,7 +32,6 @@ import {
 
 const CHECKOUT = resolve(import.meta.dirname, "..");
 const DATA = join(CHECKOUT, ".platform");
-const PLACE = { checkout: CHECKOUT, agents: join(CHECKOUT, "agents"), data: DATA };
 const SETTINGS = settingsPath(DATA, STACK);
 const INTERRUPTED = 130;
 const GO_ON = "Run ./install.sh again: it goes on where it stopped.";
@@ -47,21 +49,24 @@ async function install(args: Arguments): Promise<void> {
   const stack = await openStack(CHECKOUT, DATA);
   const before = await stack.exportStack();
   const installed = installedCluster(before);
-  const { settings, secrets } = await gatherSettings(args, process.env, installed);
+  const identity = installed ? identityOf(installed) : identityIn(await readKeptSettings(SETTINGS));
+  const { settings, secrets } = await gatherSettings(args, process.env, identity);
   await writeSettings(SETTINGS, settings);
   await setSecrets(stack.workspace.pulumiCommand.command, CHECKOUT, secrets);
-  const update = observed(args, (options) =>
+  let isReplaced = false;
+  const update = observed(args, (following, goOn) =>
     unlocked(stack, DATA, async () => {
-      if (wasInterrupted(before)) await stack.refresh({ ...options, clearPendingCreates: true });
-      if (args.replaceCluster) await replace(stack, settings, options);
+      if (wasInterrupted(before)) await stack.refresh({ ...following, clearPendingCreates: true });
+      if (args.replaceCluster) isReplaced = await replace(stack, following, goOn);
       const lost = await lostImages(before);
-      return (await stack.up({ ...options, replace: lost, refresh: true })).outputs;
+      goOn();
+      return (await stack.up({ ...following, replace: lost, refresh: true })).outputs;
     }),
   );
   const outputs = await update.catch(async (error) => {
     // Where another cluster was refused, a plain `pulumi up` is to go on with the one that there is.
-    const left = installedCluster(await stack.exportStack());
-    await writeSettings(SETTINGS, { ...settings, ...identityOf(left) });
+    const left = isReplaced ? undefined : await clusterLeft(stack);
+    if (left !== undefined) await writeSettings(SETTINGS, { ...settings, ...identityOf(left) });
     throw error;
   });
   const value = (name: string) => outputs[name]?.value;
@@ -100,13 +105,21 @@ async function uninstall(args: Arguments): Promise<void> {
   );
 }
 
-async function replace(stack: Stack, settings: Settings, options: UpdateOptions): Promise<void> {
+async function replace(stack: Stack, following: Following, goOn: () => void): Promise<boolean> {
   // Fails while another update runs, and learns of a cluster that was deleted by hand.
-  await stack.refresh(options);
-  // Loaded only where it is used: it needs all of the program's packages.
-  const { replaceCluster } = await import("./replace-cluster.ts");
-  const gone = await replaceCluster(stack, PLACE, settings);
+  await stack.refresh(following);
+  const gone = await replaceCluster(stack, following, goOn);
   if (gone !== undefined) output.done(`removed kind cluster: ${gone}`);
+  return gone !== undefined;
+}
+
+async function clusterLeft(stack: Stack): Promise<ClusterInputs | undefined> {
+  try {
+    return installedCluster(await stack.exportStack());
+  } catch {
+    // The error at hand says more.
+    return undefined;
+  }
 }
 
 /** Whether there is a cluster that the stack's state did not know. */
@@ -120,14 +133,6 @@ async function isLeft(clusterName: string): Promise<boolean> {
   }
 }
 
-/** How each of Pulumi's operations is followed and stopped. */
-interface UpdateOptions {
-  onEvent: Progress["handle"];
-  onOutput?: (text: string) => void;
-  signal: AbortSignal;
-  color: "never";
-}
-
 /**
  * Runs an update with readable progress; Ctrl-C lets what is under way end and stops. A terminal
  * gives Ctrl-C to Pulumi as well, which takes a second one as an order to drop everything: ours is
@@ -135,7 +140,7 @@ interface UpdateOptions {
  */
 async function observed<T>(
   args: Arguments,
-  work: (options: UpdateOptions) => Promise<T>,
+  work: (following: Following, goOn: () => void) => Promise<T>,
 ): Promise<T> {
   const progress = new Progress(output);
   const controller = new AbortController();
@@ -152,14 +157,17 @@ async function observed<T>(
   process.on("SIGINT", interrupt);
   process.on("SIGTERM", terminate);
   try {
-    return await work({
+    const following: Following = {
       onEvent: (event) => progress.handle(event),
       ...(args.verbose && { onOutput: (text) => process.stdout.write(text) }),
       signal: controller.signal,
       color: "never",
+    };
+    return await work(following, () => {
+      if (interrupted) throw stopped();
     });
   } catch (error) {
-    if (interrupted) throw new UserError("interrupted", "Stopped.", GO_ON, INTERRUPTED);
+    if (interrupted) throw stopped();
     if (error instanceof UserError || progress.errors.length === 0) throw error;
     throw new UserError(
       "update_failed",
@@ -171,6 +179,10 @@ async function observed<T>(
     process.off("SIGINT", interrupt);
     process.off("SIGTERM", terminate);
   }
+}
+
+function stopped(): UserError {
+  return new UserError("interrupted", "Stopped.", GO_ON, INTERRUPTED);
 }
 
 function requireProvider({ demo }: Arguments): void {

@@ -1,33 +1,51 @@
 import type { Stack } from "@pulumi/pulumi/automation/index.js";
-import { clusterInputsOf } from "../components/kind-cluster.ts";
-import { makeWay } from "../components/kind-provider/cluster.ts";
-import { readStackConfiguration } from "../components/stack-configuration.ts";
-import { kindClusterArgs } from "../components/target-cluster.ts";
-import { readAgents } from "../runtime/embedded/agents.ts";
-import type { Settings } from "./settings.ts";
-import { installedCluster } from "./stack.ts";
+import {
+  type ClusterInputs,
+  clusterInputs,
+  makeWay,
+  REPLACEMENT_PREVIEW,
+} from "../components/kind-provider/cluster.ts";
+import type { Following } from "./following.ts";
+import { CLUSTER_TYPE, installedCluster } from "./stack.ts";
 
 /**
- * Deletes the cluster and all in it where the settings need another one; the update that follows
- * notices, and makes it. Whatever can be known to be wrong with that update is found before.
+ * Deletes the cluster and all in it where a change needs another one; the update that follows notices,
+ * and makes it. A preview says before whether that update would be refused.
  *
+ * @param goOn Asked at the last moment; throws where the user has changed their mind.
  * @returns The name of the cluster that is gone; undefined where none had to go.
- * @throws UserError, or Error of the stack's configuration.
  */
 export async function replaceCluster(
-  stack: Pick<Stack, "exportStack" | "getAllConfig">,
-  place: { checkout: string; agents: string; data: string },
-  settings: Settings,
+  stack: Pick<Stack, "exportStack" | "preview">,
+  following: Following,
+  goOn: () => void,
 ): Promise<string | undefined> {
   const installed = installedCluster(await stack.exportStack());
   if (installed === undefined) return undefined;
-  const values = Object.entries(await stack.getAllConfig());
-  const configuration = readStackConfiguration(
-    Object.fromEntries(values.map(([key, { value }]) => [key, value])),
-    settings,
-    process.env,
-  );
-  if (configuration.samples) await readAgents(place.checkout, place.agents);
-  const wanted = clusterInputsOf(kindClusterArgs(configuration, place.data));
-  return (await makeWay(installed, wanted)) ? installed.name : undefined;
+  const wanted = await plannedCluster(stack, following);
+  if (wanted === undefined) return undefined;
+  return (await makeWay(installed, wanted, goOn)) ? installed.name : undefined;
+}
+
+/** The cluster that an update would want. Fails as that update would. */
+async function plannedCluster(
+  stack: Pick<Stack, "preview">,
+  following: Following,
+): Promise<ClusterInputs | undefined> {
+  let inputs: unknown;
+  process.env[REPLACEMENT_PREVIEW] = "true";
+  try {
+    await stack.preview({
+      ...following,
+      onEvent(event) {
+        const { type, new: planned } = event.resourcePreEvent?.metadata ?? {};
+        if (type === CLUSTER_TYPE && planned !== undefined) inputs = planned.inputs;
+        // Of the rest only what is wrong is worth telling: nothing is made.
+        if (event.diagnosticEvent !== undefined) following.onEvent(event);
+      },
+    });
+  } finally {
+    delete process.env[REPLACEMENT_PREVIEW];
+  }
+  return clusterInputs.safeParse(inputs).data;
 }

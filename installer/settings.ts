@@ -28,12 +28,12 @@ export function settingsPath(dataDirectory: string, stack: string): string {
  * What the arguments, the file of `--config` and the environment ask for: what is secret by itself.
  * The providers are those of the environment; the file may add some.
  *
- * @param installed The cluster that there is: who names no other one means it.
+ * @param identity Of the cluster that there is: who names no other one means it.
  */
 export async function gatherSettings(
   args: Arguments,
   environment: NodeJS.ProcessEnv,
-  installed: ClusterInputs | undefined,
+  identity: Settings,
 ): Promise<{ settings: Settings; secrets: SecretSettings }> {
   const { providers, database, cache, ...file } =
     args.config === undefined ? {} : await readSettings(args.config);
@@ -42,7 +42,7 @@ export async function gatherSettings(
   const named = settingsFile.safeParse(providers ?? {});
   return {
     settings: {
-      ...identityOf(installed),
+      ...identity,
       ...file,
       ...(args.port !== undefined && { hostPort: args.port }),
       ...(args.clusterName !== undefined && { clusterName: args.clusterName }),
@@ -58,8 +58,16 @@ export async function gatherSettings(
 }
 
 /** The settings that make a cluster this one. */
-export function identityOf(cluster: ClusterInputs | undefined): Settings {
-  return cluster === undefined ? {} : { clusterName: cluster.name, hostPort: cluster.hostPort };
+export function identityOf({ name, hostPort }: ClusterInputs): Settings {
+  return { clusterName: name, hostPort };
+}
+
+/** Those of a cluster that was asked for and is not there yet, or not any more. */
+export function identityIn({ clusterName, hostPort }: Settings): Settings {
+  return {
+    ...(clusterName !== undefined && { clusterName }),
+    ...(hostPort !== undefined && { hostPort }),
+  };
 }
 
 function notLocal(path: string | undefined): UserError {

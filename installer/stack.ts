@@ -132,9 +132,12 @@ export async function setSecrets(
   }
 }
 
+/** The type of the resource that is the cluster. */
+export const CLUSTER_TYPE = "kindlocal:index:Cluster";
+
 /** The cluster that the stack has made. */
 export function installedCluster(deployment: Deployment): ClusterInputs | undefined {
-  const found = resourcesOf(deployment).find(({ type }) => type === "kindlocal:index:Cluster");
+  const found = resourcesOf(deployment).find(({ type }) => type === CLUSTER_TYPE);
   return clusterInputs.safeParse(found?.inputs).data;
 }
 

@@ -31,16 +31,27 @@ export interface ClusterState extends ClusterInputs {
 /** The node label by which a cluster is known to be of one configuration. */
 export const CONFIG_HASH_LABEL = "platform.dev/config-hash";
 
+/**
+ * `true` in the environment of a preview that only asks what would become of a stack if its cluster were
+ * made anew.
+ */
+export const REPLACEMENT_PREVIEW = "PLATFORM_REPLACEMENT_PREVIEW";
+
 const PLATFORM_NAMESPACE = "platform";
 const READY_TIMEOUT = "180s";
 
 /**
  * Deletes a cluster and all in it where a change needs another one, which the next update makes.
  *
+ * @param goOn Asked at the last moment; throws where the user has changed their mind.
  * @returns Whether it did.
  * @throws UserError before anything is lost, where that one could not be made.
  */
-export async function makeWay(before: ClusterInputs, wanted: ClusterInputs): Promise<boolean> {
+export async function makeWay(
+  before: ClusterInputs,
+  wanted: ClusterInputs,
+  goOn: () => void,
+): Promise<boolean> {
   if (changesOf(before, wanted).length === 0) return false;
   await checkDocker();
   if (wanted.hostPort !== before.hostPort) await checkPortFree(wanted.hostPort);
@@ -48,6 +59,7 @@ export async function makeWay(before: ClusterInputs, wanted: ClusterInputs): Pro
     throw stranger(wanted.name, "beside the one to be replaced");
   }
   await pullIfMissing(wanted.nodeImage);
+  goOn();
   await removeWithNetwork(before);
   return true;
 }
@@ -58,10 +70,13 @@ export const cluster: ResourceKind<ClusterInputs, ClusterState> = {
   replaces: ["name", "config", "configHash", "nodeImage", "hostPort"],
 
   async check(wanted, before) {
+    await checkDocker();
+    if (process.env[REPLACEMENT_PREVIEW] === "true") return;
     if (before === undefined) return await checkNew(wanted);
     const changes = changesOf(before, wanted);
     if (changes.length > 0) throw refuseReplacement(before, changes);
     if (!(await clusterExists(before.name))) throw gone(before.name);
+    if (!(await nodeRuns(before.name))) throw stopped(before.name);
   },
 
   async create(wanted) {
@@ -91,7 +106,6 @@ export function nodeName(clusterName: string): string {
 }
 
 async function checkNew(wanted: ClusterInputs): Promise<void> {
-  await checkDocker();
   if (!(await clusterExists(wanted.name))) await checkPortFree(wanted.hostPort);
 }
 
@@ -110,6 +124,15 @@ function gone(name: string): UserError {
     "cluster_gone",
     `The kind cluster ${name} is gone, and Pulumi does not know.`,
     "Make it and all in it anew: ./install.sh, or pulumi up --refresh.",
+  );
+}
+
+/** Kubernetes' objects could not be reached, and an update would take them for gone. */
+function stopped(name: string): UserError {
+  return new UserError(
+    "cluster_stopped",
+    `The node of the kind cluster ${name} is stopped.`,
+    `Start it: ./install.sh, or docker start ${nodeName(name)}.`,
   );
 }
 
@@ -217,11 +240,15 @@ async function removeCluster({ name, kubeconfigPath }: ClusterInputs): Promise<v
 
 /** A node that was stopped, e.g. with its laptop, is started. */
 async function startNode(name: string): Promise<void> {
+  if (await nodeRuns(name)) return;
   const container = nodeName(name);
-  const running = await run("docker", ["inspect", "-f", "{{.State.Running}}", container]);
-  if (running.trim() === "true") return;
   await run("docker", ["start", container]);
   await untilReady(container);
+}
+
+async function nodeRuns(name: string): Promise<boolean> {
+  const running = await run("docker", ["inspect", "-f", "{{.State.Running}}", nodeName(name)]);
+  return running.trim() === "true";
 }
 
 async function untilReady(container: string): Promise<void> {

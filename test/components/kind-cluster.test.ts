@@ -163,19 +163,32 @@ describe("a kind cluster of a stack", () => {
   });
 
   describe("that is to make way for another one", () => {
+    const goOn = () => {};
     const isDeleted = async () => (await tools.calls()).join("\n").includes("kind delete");
 
     it("goes, with its successor's image fetched before", async () => {
       await machine({ clusters: ["platform"], absentImages: ["node:2"] });
-      expect(await makeWay(wanted, { ...wanted, nodeImage: "node:2" })).to.equal(true);
+      expect(await makeWay(wanted, { ...wanted, nodeImage: "node:2" }, goOn)).to.equal(true);
       expect((await tools.calls()).join("\n")).to.match(
         /docker pull --quiet node:2.*kind delete cluster --name platform/s,
       );
     });
 
+    it("stays where the user has changed their mind, be it at the last moment", async () => {
+      await machine({ clusters: ["platform"] });
+      const changed = () => {
+        throw new Error("Stopped.");
+      };
+      const error = await failureOf(makeWay(wanted, { ...wanted, nodeImage: "node:2" }, changed));
+      expect(error.message).to.equal("Stopped.");
+      expect(await isDeleted()).to.equal(false);
+    });
+
     it("stays where none is needed", async () => {
       await machine({ clusters: ["platform"] });
-      expect(await makeWay(wanted, { ...wanted, kubeconfigPath: "/elsewhere" })).to.equal(false);
+      expect(await makeWay(wanted, { ...wanted, kubeconfigPath: "/elsewhere" }, goOn)).to.equal(
+        false,
+      );
       expect(await isDeleted()).to.equal(false);
     });
 
@@ -183,11 +196,11 @@ describe("a kind cluster of a stack", () => {
       await machine({ clusters: ["platform", "taken"] });
       const port = await freePort();
       const holder = await listen(port);
-      const onPort = await failureOf(makeWay(wanted, { ...wanted, hostPort: port }));
+      const onPort = await failureOf(makeWay(wanted, { ...wanted, hostPort: port }, goOn));
       holder.close();
       await once(holder, "close");
       expect(onPort.message).to.include(`Port ${port} is taken`);
-      const named = await failureOf(makeWay(wanted, { ...wanted, name: "taken" }));
+      const named = await failureOf(makeWay(wanted, { ...wanted, name: "taken" }, goOn));
       expect(named.message).to.include("There is a kind cluster taken already");
       expect(await isDeleted()).to.equal(false);
     });
@@ -198,6 +211,12 @@ describe("a kind cluster of a stack", () => {
     expect(await provider.read("platform", URN, wanted)).to.deep.equal({});
     const { failures = [] } = await provider.check(URN, wanted, { ...wanted });
     expect(failures[0]?.reason).to.include("is gone").and.include("pulumi up --refresh");
+  });
+
+  it("stopped is no cluster whose objects are gone: an update without a refresh refuses", async () => {
+    await machine({ clusters: ["platform"], nodeRuns: false });
+    const { failures = [] } = await provider.check(URN, wanted, { ...wanted });
+    expect(failures[0]?.reason).to.include("docker start platform-control-plane");
   });
 
   it("stopped, e.g. with its laptop, is started again", async () => {

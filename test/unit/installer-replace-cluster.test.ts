@@ -1,72 +1,84 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import type { ConfigMap, Deployment } from "@pulumi/pulumi/automation/index.js";
+import type { EngineEvent, PreviewOptions } from "@pulumi/pulumi/automation/index.js";
 import { expect } from "chai";
-import { clusterInputsOf } from "../../components/kind-cluster.ts";
-import { readStackConfiguration } from "../../components/stack-configuration.ts";
-import { kindClusterArgs } from "../../components/target-cluster.ts";
+import { KindLocalProvider } from "../../components/kind-provider/provider.ts";
+import type { Following } from "../../installer/following.ts";
 import { replaceCluster } from "../../installer/replace-cluster.ts";
-import { freePort } from "../../runtime/embedded/free-port.ts";
 import { failureOf } from "../support/failure.ts";
 import { type FakeTools, fakeTools } from "../support/fake-tools.ts";
-import { CHECKOUT } from "../support/pulumi-program.ts";
 
-const STACK_FILE = {
-  "platform:cluster": "kind",
-  "platform:demo": "true",
-  "platform:samples": "false",
+const TYPE = "kindlocal:index:Cluster";
+const INSTALLED = {
+  name: "platform",
+  config: "kind: Cluster",
+  configHash: "abc",
+  nodeImage: "kindest/node:v1",
+  hostPort: 8088,
+  kubeconfigPath: "/nowhere/kubeconfig",
 };
+const goOn = () => {};
 
 describe("./install.sh --replace-cluster", () => {
   let tools: FakeTools;
-  let data: string;
+  let told: EngineEvent[];
 
   before(async () => {
     tools = await fakeTools();
   });
   after(() => tools.remove());
   beforeEach(async () => {
-    data = await mkdtemp(join(tmpdir(), "platform-replace-"));
+    told = [];
     await tools.set({ clusters: ["platform"] });
   });
-  afterEach(() => rm(data, { recursive: true }));
 
-  /** A stack whose cluster is the one of its file. */
-  const stack = () => {
-    const inputs = clusterInputsOf(kindClusterArgs(readStackConfiguration(STACK_FILE), data));
-    const resources = [{ urn: "urn", type: "kindlocal:index:Cluster", inputs }];
-    const config: ConfigMap = Object.fromEntries(
-      Object.entries(STACK_FILE).map(([key, value]) => [key, { value }]),
-    );
-    const state: Deployment = { version: 3, deployment: { resources } };
-    return { exportStack: async () => state, getAllConfig: async () => config };
+  /** A stack of which Pulumi would say this in a preview. */
+  const stack = (planned: object, refusal?: string) => ({
+    async exportStack() {
+      const resources = [{ urn: "urn", type: TYPE, inputs: INSTALLED }];
+      return { version: 3, deployment: { resources } };
+    },
+    async preview({ onEvent }: PreviewOptions = {}) {
+      // As the engine does: first with what is there, then as if nothing were.
+      const provider = new KindLocalProvider();
+      const urn = `urn:pulumi:local::platform::${TYPE}::cluster`;
+      for (const before of [INSTALLED, {}]) {
+        const { failures = [] } = await provider.check(urn, before, { ...planned });
+        expect(failures).to.deep.equal([]);
+      }
+      const event = (about: object) => onEvent?.({ sequence: 1, timestamp: 1, ...about });
+      event({ resourcePreEvent: { metadata: { type: TYPE, new: { inputs: planned } } } });
+      if (refusal !== undefined) {
+        event({ diagnosticEvent: { severity: "error", message: refusal } });
+        throw new Error("preview failed");
+      }
+      return { stdout: "", stderr: "", changeSummary: {} };
+    },
+  });
+  const following: Following = {
+    onEvent: (event) => told.push(event),
+    signal: new AbortController().signal,
+    color: "never",
   };
-  const replace = (settings: Record<string, unknown>) =>
-    replaceCluster(stack(), { checkout: CHECKOUT, agents: join(data, "agents"), data }, settings);
   const isDeleted = async () => (await tools.calls()).join("\n").includes("kind delete");
 
-  it("deletes the cluster where the settings need another one", async () => {
-    expect(await replace({ hostPort: await freePort() })).to.equal("platform");
+  it("deletes the cluster where a preview wants another one", async () => {
+    const planned = { ...INSTALLED, nodeImage: "kindest/node:v2" };
+    expect(await replaceCluster(stack(planned), following, goOn)).to.equal("platform");
     expect(await isDeleted()).to.equal(true);
   });
 
-  it("leaves it where they don't", async () => {
-    expect(await replace({ replicas: 2 })).to.equal(undefined);
+  it("leaves it where the preview wants the same", async () => {
+    expect(await replaceCluster(stack(INSTALLED), following, goOn)).to.equal(undefined);
     expect(await isDeleted()).to.equal(false);
   });
 
-  it("leaves it where the update to follow would be refused for its settings", async () => {
-    const error = await failureOf(replace({ hostPort: await freePort(), replica: 2 }));
-    expect(error.message).to.include("platform:replica");
-    expect(await isDeleted()).to.equal(false);
-  });
-
-  it("leaves it where the update to follow would be refused for an agent", async () => {
-    await mkdir(join(data, "agents"));
-    await writeFile(join(data, "agents/poet.ts"), "export default 1;");
-    const error = await failureOf(replace({ hostPort: await freePort(), samples: true }));
-    expect(error.message).to.include("poet.ts declares no agent");
+  it("leaves it where the preview fails, for whatever reason, and tells that reason", async () => {
+    const planned = { ...INSTALLED, nodeImage: "kindest/node:v2" };
+    const refused = stack(planned, "agents/poet.ts declares no agent");
+    const error = await failureOf(replaceCluster(refused, following, goOn));
+    expect(error.message).to.equal("preview failed");
+    expect(told.map(({ diagnosticEvent }) => diagnosticEvent?.message)).to.deep.equal([
+      "agents/poet.ts declares no agent",
+    ]);
     expect(await isDeleted()).to.equal(false);
   });
 });

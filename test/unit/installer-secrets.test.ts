@@ -19,7 +19,7 @@ describe("the secrets that the installer is given", () => {
   const gather = async (environment: NodeJS.ProcessEnv, file?: object) => {
     const path = join(directory, "settings.json");
     await writeFile(path, JSON.stringify(file ?? {}));
-    return gatherSettings(readArguments(["--config", path]), environment, undefined);
+    return gatherSettings(readArguments(["--config", path]), environment, {});
   };
 
   it("are the providers' variables of the environment, empty ones and others left out", async () => {

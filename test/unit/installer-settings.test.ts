@@ -4,17 +4,10 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { readArguments } from "../../installer/arguments.ts";
 import { footer } from "../../installer/footer.ts";
-import { gatherSettings } from "../../installer/settings.ts";
+import { gatherSettings, identityIn } from "../../installer/settings.ts";
 import { failureOf } from "../support/failure.ts";
 
-const INSTALLED = {
-  name: "mine",
-  hostPort: 9000,
-  config: "…",
-  configHash: "abc",
-  nodeImage: "kindest/node:v1",
-  kubeconfigPath: "/kubeconfig",
-};
+const INSTALLED = { clusterName: "mine", hostPort: 9000 };
 
 describe("the settings that the installer is given", () => {
   let directory: string;
@@ -42,6 +35,11 @@ describe("the settings that the installer is given", () => {
       clusterName: "of-the-file",
       hostPort: 9002,
     });
+  });
+
+  it("mean the cluster that was asked for, where it could not be made, and nothing else of then", () => {
+    expect(identityIn({ ...INSTALLED, demo: true, replicas: 3 })).to.deep.equal(INSTALLED);
+    expect(identityIn({ demo: true })).to.deep.equal({});
   });
 
   it("are of no cluster that is there already: that is a stack of its own", async () => {
