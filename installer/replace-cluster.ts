@@ -39,7 +39,8 @@ async function plannedCluster(
       ...following,
       onEvent(event) {
         const { type, new: planned } = event.resourcePreEvent?.metadata ?? {};
-        if (type === CLUSTER_TYPE && planned !== undefined) inputs = planned.inputs;
+        // Of what goes there is none, which the engine says with null.
+        if (type === CLUSTER_TYPE && planned) inputs = planned.inputs;
         // Of the rest only what is wrong is worth telling: nothing is made.
         if (event.diagnosticEvent !== undefined) following.onEvent(event);
       },

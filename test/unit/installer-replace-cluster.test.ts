@@ -46,6 +46,7 @@ describe("./install.sh --replace-cluster", () => {
       }
       const event = (about: object) => onEvent?.({ sequence: 1, timestamp: 1, ...about });
       event({ resourcePreEvent: { metadata: { type: TYPE, new: { inputs: planned } } } });
+      event({ resourcePreEvent: { metadata: { type: TYPE, new: null } } });
       if (refusal !== undefined) {
         event({ diagnosticEvent: { severity: "error", message: refusal } });
         throw new Error("preview failed");
