@@ -48,6 +48,8 @@ export interface CheckpointerOptions {
   writeThrough?: boolean;
   /** How long a database that is away is waited for, in ms. */
   patienceMs?: number;
+  /** Called right before each write; what it throws keeps that write, and all later ones, out. */
+  beforeWrite?: () => void;
   /** Called once if checkpoints can't be written, e.g. with {@link LeaseLost}. */
   onFailure?: (error: unknown) => void;
 }
@@ -191,6 +193,7 @@ export class Checkpointer extends PostgresSaver {
   }
 
   async #write(batch: CheckpointBatch): Promise<void> {
+    this.#options.beforeWrite?.();
     const { claim, threadAtRest } = this.#fence;
     const fence = [
       this.#scope.tenant,

@@ -107,8 +107,8 @@ export class ThreadService {
    * Updates a state by hand, as if a node had written it.
    *
    * @returns The checkpoint that came of it.
-   * @throws HttpError 409 while a run is active, 422 where the graph refuses the update, or as
-   *   {@link state}.
+   * @throws HttpError 409 while a run is active, 422 where the graph refuses the update, 504 where the
+   *   agent's code keeps it from being stored, or as {@link state}.
    */
   async update(
     scope: Scope,
@@ -117,9 +117,9 @@ export class ThreadService {
     supersteps: StateUpdate[][],
     gone: AbortSignal,
   ): Promise<object | null> {
-    const config = this.#config(scope, threadId, place);
     await this.#hasState(scope, threadId, place);
-    return writeWithGraph(...(await this.#graph(scope, threadId)), gone, async (graph) => {
+    return writeWithGraph(...(await this.#graph(scope, threadId)), gone, async (graph, store) => {
+      const config = this.#config(scope, threadId, place, store);
       const updated = await updateGraph(graph, config, supersteps);
       const state = await graph.getState(this.#config(scope, threadId, {}));
       await this.#store.setState(scope, threadId, {
@@ -154,7 +154,7 @@ export class ThreadService {
     return [served, { ...last, configurable: { ...last?.configurable, thread_id: threadId } }];
   }
 
-  #config(scope: Scope, threadId: string, place: Place): RunnableConfig {
+  #config(scope: Scope, threadId: string, place: Place, beforeWrite?: () => void): RunnableConfig {
     return {
       configurable: {
         checkpoint_ns: "",
@@ -166,6 +166,7 @@ export class ThreadService {
           schema: this.#schema,
           fence: { threadAtRest: threadId },
           patienceMs: PATIENCE_MS,
+          ...(beforeWrite && { beforeWrite }),
         }),
       },
     };

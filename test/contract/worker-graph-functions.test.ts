@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Client } from "@langchain/langgraph-sdk";
 import { expect } from "chai";
@@ -41,7 +41,7 @@ class MoodyWorker {
   }
 
   async be(
-    mood: "well" | "throws" | "hangs" | "breaks" | "breaks beside" | "breaks late",
+    mood: "well" | "throws" | "hangs" | "breaks" | "breaks late" | "router hangs" | "router breaks",
   ): Promise<void> {
     await writeFile(this.journal.path("mood"), mood);
   }
@@ -53,6 +53,35 @@ class MoodyWorker {
       [runId],
     );
     return rows[0];
+  }
+
+  /** Does `work` while what `write` begins waits for its thread. */
+  async whileWaiting<T>(
+    threadId: string,
+    write: () => Promise<T>,
+    work: () => Promise<void>,
+  ): Promise<T> {
+    const holder = await this.#pool.connect();
+    try {
+      await holder.query("BEGIN");
+      await holder.query("SELECT 1 FROM worker.thread WHERE thread_id = $1 FOR UPDATE", [threadId]);
+      const {
+        rows: [own],
+      } = await holder.query("SELECT pg_backend_pid() AS pid");
+      const written = write();
+      await eventually("a write waits", async () => {
+        const { rowCount } = await this.#pool.query(
+          "SELECT 1 FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))",
+          [own.pid],
+        );
+        return rowCount === 1;
+      });
+      await work();
+      await holder.query("COMMIT");
+      return await written;
+    } finally {
+      holder.release(true);
+    }
   }
 
   async stop(): Promise<void> {
@@ -158,24 +187,85 @@ describe("a graph's function that a request needs", () => {
     });
   }
 
-  it("and that breaks while an update by hand is written, is only logged", async () => {
-    const { thread_id } = await client.threads.create();
-    await moody.be("breaks beside");
-    const logged = worker.log.length;
+  describe("for an update by hand", () => {
+    let updatedId: string;
+    const update = (init?: { signal: AbortSignal }) =>
+      worker.call(
+        caller,
+        "POST",
+        `/threads/${updatedId}/state`,
+        { values: input, as_node: "add" },
+        init,
+      );
+    const checkpoints = async () =>
+      (await client.threads.getHistory(updatedId)).map((state) => state.checkpoint.checkpoint_id);
 
-    const answer = await worker.call(caller, "POST", `/threads/${thread_id}/state`, {
-      values: input,
-      as_node: "add",
+    /** A second update, written after whatever the first one might still write. */
+    async function expectNothingStoredLate() {
+      await moody.be("well");
+      await moody.journal.open("gate");
+      await moody.journal.has("journal", "knows the way");
+      await moody.journal.shut("gate");
+      const { checkpoint } = await jsonOf(update());
+      expect(await checkpoints()).to.deep.equal([checkpoint.checkpoint_id]);
+    }
+
+    beforeEach(async () => {
+      updatedId = (await client.threads.create()).thread_id;
+      await rm(moody.journal.path("journal"), { force: true });
     });
 
-    expect(answer.status).to.equal(200);
-    await eventually("it broke", () => worker.log.slice(logged).includes("socket broke"));
-    const { checkpoint } = await jsonOf(answer);
-    await moody.be("well");
-    const history = await client.threads.getHistory(thread_id);
-    expect(history.map((state) => state.checkpoint.checkpoint_id)).to.deep.equal([
-      checkpoint.checkpoint_id,
-    ]);
+    it("whose router never settles, is told as such after 10 s and stores nothing", async () => {
+      await moody.be("router hangs");
+
+      const answer = await update();
+
+      expect(answer.status).to.equal(504);
+      expect(await jsonOf(answer)).to.include({ error: "graph_timeout" });
+      await expectNothingStoredLate();
+    });
+
+    it("whose router never settles, is given up with its client and stores nothing", async () => {
+      await moody.be("router hangs");
+      const logged = worker.log.length;
+      const left = new AbortController();
+      const told = failureOf(update({ signal: left.signal }));
+      await moody.journal.has("journal", "asked for the way");
+
+      left.abort();
+
+      await told;
+      await eventually("the request is over", () =>
+        worker.log.slice(logged).includes('"status":499'),
+      );
+      await expectNothingStoredLate();
+    });
+
+    it("whose router breaks where nobody waits, fails it and stores nothing", async () => {
+      await moody.be("router breaks");
+
+      const answer = await update();
+
+      expect(answer.status).to.equal(422);
+      expect((await jsonOf(answer)).message).to.include("socket broke");
+      await expectNothingStoredLate();
+    });
+
+    it("and that breaks while it is written, is only logged", async () => {
+      await moody.be("breaks late");
+      const logged = worker.log.length;
+
+      const answer = await moody.whileWaiting(updatedId, update, async () => {
+        await moody.journal.open("gate");
+        await eventually("it broke", () => worker.log.slice(logged).includes("socket broke"));
+        await moody.journal.shut("gate");
+      });
+
+      expect(answer.status).to.equal(200);
+      await moody.be("well");
+      const { checkpoint } = await jsonOf(answer);
+      expect(await checkpoints()).to.deep.equal([checkpoint.checkpoint_id]);
+    });
   });
 
   it("and that breaks while the nodes are checked, fails the run that it is for", async () => {
