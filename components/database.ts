@@ -193,9 +193,14 @@ GRANT USAGE ON SCHEMA model_gateway TO token_issuer;
 GRANT token_issuer TO provisioner;
 `;
 
+/** A login that made something in one of these could not be dropped: it is revoked from its own. */
+const OTHER_DATABASES_SQL = `
+REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC;
+`;
+
 /** Runs once, on an empty volume. Passwords come from the environment, never from this text. */
 const FIRST_START = `set -eu
 psql -v ON_ERROR_STOP=1 -U "$POSTGRES_USER" -d "$POSTGRES_DB" \\
   -v model_gateway="$MODEL_GATEWAY_PASSWORD" -v provisioner="$PROVISIONER_PASSWORD" <<'SQL'
-${FIRST_START_SQL}SQL
+${FIRST_START_SQL}${OTHER_DATABASES_SQL}SQL
 `;

@@ -38,7 +38,7 @@ export async function withdraw(id: AgentId, deps: RevokeDeps): Promise<number | 
 }
 
 /**
- * Revokes the generations whose time has come. Their Redis passwords go with the next `ensure` or
+ * Revokes the generations whose time has come; one that can't be does not keep the others alive. Their Redis passwords go with the next `ensure` or
  * `remove` of the user.
  *
  * @returns how many there were.
@@ -50,11 +50,17 @@ export async function revokeDue(
   { registry, database, tokens }: RevokeDeps,
 ): Promise<number> {
   const due = generations.filter(({ revokeInMs }) => revokeInMs !== null && revokeInMs <= 0);
+  const failures: unknown[] = [];
   for (const { generation, login, tokenHash } of due) {
-    await step("disable a model token", () => tokens.disable(tokenHash));
-    await step("revoke a database login", () => database.revoke(agent, login));
-    await registry.revoked(id, generation);
+    try {
+      await step("disable a model token", () => tokens.disable(tokenHash));
+      await step("revoke a database login", () => database.revoke(agent, login));
+      await registry.revoked(id, generation);
+    } catch (error) {
+      failures.push(error);
+    }
   }
+  if (failures.length > 0) throw failures[0];
   return due.length;
 }
 
