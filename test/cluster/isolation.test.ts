@@ -78,7 +78,8 @@ describe("an agent's pod", () => {
   });
 
   it("signs in to PostgreSQL as itself and as nobody else", async () => {
-    const roles = ["itself", "postgres", "provisioner", "model_gateway"];
+    const others = ["itself in postgres", "itself in template1"];
+    const roles = ["itself", "postgres", "provisioner", "model_gateway", ...others];
 
     const outcomes = await signInFrom(installation, "assistant", roles);
 
@@ -87,6 +88,9 @@ describe("an agent's pod", () => {
       postgres: "28P01",
       provisioner: "28P01",
       model_gateway: "28P01",
+      // What it made there would keep its role from being dropped.
+      "itself in postgres": "42501",
+      "itself in template1": "42501",
     });
   });
 });

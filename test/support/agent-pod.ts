@@ -53,7 +53,9 @@ export function signInFrom(
     `import pg from "pg";
     const signIn = async (role) => {
       const url = new URL(process.env.DATABASE_URL);
-      if (role !== "itself") url.username = role;
+      const [name, database] = role.split(" in ");
+      if (name !== "itself") url.username = name;
+      if (database !== undefined) url.pathname = database;
       const client = new pg.Client(url.href);
       try {
         await client.connect();
