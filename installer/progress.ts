@@ -43,7 +43,7 @@ export class Progress {
     }
     if (diagnosticEvent !== undefined) {
       const { urn, severity, message } = diagnosticEvent;
-      const text = plain(message);
+      const text = spoken(plain(message));
       if (severity === "error" && text !== SUMMARY) this.errors.push(named(urn, text));
       else if (urn !== undefined && text !== "") this.#statuses.set(urn, text);
     }
@@ -90,4 +90,10 @@ function named(urn: string | undefined, text: string): string {
 /** Pulumi marks colours as `<{%…%}>`. */
 function plain(message: string): string {
   return message.replace(/<\{%[^%]*%\}>/g, "").trim();
+}
+
+/** Of a user's mistake that ended the program: what it says, without where in our code it was found. */
+function spoken(text: string): string {
+  const [, mistake] = /unhandled exception:\s+UserError: ([\s\S]*?)\n\s+at /.exec(text) ?? [];
+  return mistake ?? text;
 }
