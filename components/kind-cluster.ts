@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import * as pulumi from "@pulumi/pulumi";
-import type { ClusterInputs } from "./kind-provider/cluster.ts";
 
 /** The node port that the cluster maps to the host port: the gateway's. */
 export const GATEWAY_NODE_PORT = 30_088;
@@ -16,9 +15,8 @@ export interface KindClusterArgs {
 }
 
 /**
- * A kind cluster of one node as a Pulumi resource: made, noticed when it is gone, replaced when its
- * configuration changes, deleted. One that is there already is adopted only if it has the same
- * configuration.
+ * A kind cluster of one node as a Pulumi resource: made, noticed when it is gone, deleted. Another
+ * one in its place, and one that is there already, are refused: docs/decisions/0010.
  */
 export class KindCluster extends pulumi.CustomResource {
   declare readonly kubeconfig: pulumi.Output<string>;
@@ -27,26 +25,23 @@ export class KindCluster extends pulumi.CustomResource {
   declare readonly nodeId: pulumi.Output<string>;
 
   constructor(name: string, args: KindClusterArgs, opts?: pulumi.CustomResourceOptions) {
+    const config = kindConfig(args);
     super(
       "kindlocal:index:Cluster",
       name,
-      { ...clusterInputsOf(args), kubeconfig: undefined, nodeId: undefined },
+      {
+        name: args.clusterName,
+        nodeImage: args.nodeImage,
+        hostPort: args.hostPort,
+        kubeconfigPath: args.kubeconfigPath,
+        config: config.yaml,
+        configHash: config.hash,
+        kubeconfig: undefined,
+        nodeId: undefined,
+      },
       { ...opts, additionalSecretOutputs: ["kubeconfig"] },
     );
   }
-}
-
-/** What the provider is told of a cluster. */
-export function clusterInputsOf(args: KindClusterArgs): ClusterInputs {
-  const { yaml, hash } = kindConfig(args);
-  return {
-    name: args.clusterName,
-    nodeImage: args.nodeImage,
-    hostPort: args.hostPort,
-    kubeconfigPath: args.kubeconfigPath,
-    config: yaml,
-    configHash: hash,
-  };
 }
 
 /**

@@ -8,7 +8,7 @@ import {
   IMAGES,
   type ImageName,
 } from "./artifacts.ts";
-import { GATEWAY_NODE_PORT, KindCluster, type KindClusterArgs } from "./kind-cluster.ts";
+import { GATEWAY_NODE_PORT, KindCluster } from "./kind-cluster.ts";
 import { LoadedImages } from "./loaded-images.ts";
 import { nodeReference } from "./node-reference.ts";
 import type { StackConfiguration } from "./stack-configuration.ts";
@@ -59,22 +59,14 @@ export function thirdPartyImages(configuration: StackConfiguration): Record<stri
   return Object.fromEntries(names.map((name) => [name, imageOf(configuration, name)]));
 }
 
-/** The kind cluster that a stack asks for. */
-export function kindClusterArgs(
-  configuration: StackConfiguration,
-  dataDirectory: string,
-): KindClusterArgs {
-  return {
+function kindTarget(configuration: StackConfiguration, dataDirectory: string): TargetCluster {
+  const kubeconfigPath = join(dataDirectory, `kubeconfig-${configuration.clusterName}`);
+  const kind = new KindCluster("cluster", {
     clusterName: configuration.clusterName,
     nodeImage: imageOf(configuration, "node"),
     hostPort: configuration.hostPort,
-    kubeconfigPath: join(dataDirectory, `kubeconfig-${configuration.clusterName}`),
-  };
-}
-
-function kindTarget(configuration: StackConfiguration, dataDirectory: string): TargetCluster {
-  const args = kindClusterArgs(configuration, dataDirectory);
-  const kind = new KindCluster("cluster", args);
+    kubeconfigPath,
+  });
   const provider = new k8s.Provider("cluster", {
     kubeconfig: kind.kubeconfig,
     // Another node is another cluster: all in it is to be made anew.
@@ -90,7 +82,7 @@ function kindTarget(configuration: StackConfiguration, dataDirectory: string): T
     resource: () => ({ provider, deletedWith: kind }),
     component: () => ({ providers: [provider], deletedWith: kind }),
     nodePort: GATEWAY_NODE_PORT,
-    kubeconfigPath: args.kubeconfigPath,
+    kubeconfigPath,
     registry: undefined,
     deliver: (images) => intoNode(kind, images),
   };

@@ -1,10 +1,11 @@
 import { once } from "node:events";
 import { access, mkdir, rm, writeFile } from "node:fs/promises";
-import { createServer, type Server } from "node:net";
+import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { expect } from "chai";
 import { type ClusterInputs, cluster, makeWay } from "../../components/kind-provider/cluster.ts";
 import { KindLocalProvider } from "../../components/kind-provider/provider.ts";
+import { freePort } from "../../runtime/embedded/free-port.ts";
 import { failureOf } from "../support/failure.ts";
 import { type FakeTools, fakeTools, type Machine } from "../support/fake-tools.ts";
 
@@ -128,15 +129,6 @@ describe("a kind cluster of a stack", () => {
       const { failures = [] } = await provider.check(URN, olds, { ...news });
       return failures.map(({ reason }) => reason).join("\n");
     };
-    const whileTaken = async (port: number, work: () => Promise<string>) => {
-      const holder = await listen(port);
-      try {
-        return await work();
-      } finally {
-        holder.close();
-        await once(holder, "close");
-      }
-    };
 
     it("where Docker has too little memory", async () => {
       await machine({ memoryBytes: 2 * 1024 ** 3 });
@@ -195,10 +187,9 @@ describe("a kind cluster of a stack", () => {
     it("stays where that one could not be made", async () => {
       await machine({ clusters: ["platform", "taken"] });
       const port = await freePort();
-      const holder = await listen(port);
-      const onPort = await failureOf(makeWay(wanted, { ...wanted, hostPort: port }, goOn));
-      holder.close();
-      await once(holder, "close");
+      const onPort = await whileTaken(port, () =>
+        failureOf(makeWay(wanted, { ...wanted, hostPort: port }, goOn)),
+      );
       expect(onPort.message).to.include(`Port ${port} is taken`);
       const named = await failureOf(makeWay(wanted, { ...wanted, name: "taken" }, goOn));
       expect(named.message).to.include("There is a kind cluster taken already");
@@ -332,17 +323,14 @@ describe("the images of a kind cluster", () => {
   });
 });
 
-async function freePort(): Promise<number> {
-  const server = await listen(0);
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("No port was given.");
-  return address.port;
-}
-
-async function listen(port: number): Promise<Server> {
-  const server = createServer().listen(port, "127.0.0.1");
-  await once(server, "listening");
-  return server;
+/** Does something while somebody listens on a port. */
+async function whileTaken<T>(port: number, work: () => Promise<T>): Promise<T> {
+  const holder = createServer().listen(port, "127.0.0.1");
+  await once(holder, "listening");
+  try {
+    return await work();
+  } finally {
+    holder.close();
+    await once(holder, "close");
+  }
 }
